@@ -1,0 +1,54 @@
+# Every target works on a bare machine that has Python >= 3.11 and make: it first makes .venv as the lock files say,
+# which is done at once when nothing changed. ARGS is handed on: make test ARGS="-k fence".
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check tui bench chaos soak evals lock clean
+
+PYTHON ?=
+BIN := .venv/bin
+
+# $(call part,FILE,WHAT): a target whose part is not in this checkout says so in one line and exits 2
+part = @test -e $(1) || { echo "make $@: $(1) is missing: $(2) is not part of this checkout." >&2; exit 2; }
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## make .venv as the lock files say
+	@PYTHON="$(PYTHON)" .ci/setup
+
+demo: setup ## a support desk on real data: a node is killed mid-refund, a human approves, one refund exists
+	@$(BIN)/callboard demo $(ARGS)
+
+test: setup ## all tests, PostgreSQL included
+	$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## the fast gate: format, lint, types
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+tui: setup ## the terminal user interface
+	@$(BIN)/callboard tui $(ARGS)
+
+bench: setup ## how fast: steps and messages a second
+	$(call part,bench/__main__.py,the benchmark)
+	$(BIN)/python -m bench steps $(ARGS)
+	$(BIN)/python -m bench messages $(ARGS)
+
+chaos: setup ## kill, freeze and cut for a while, then count exactly
+	$(call part,bench/__main__.py,the chaos run)
+	$(BIN)/python -m bench chaos $(ARGS)
+
+soak: setup ## the long storms, in minutes
+	$(call part,bench/__main__.py,the soak run)
+	$(BIN)/python -m bench soak $(ARGS)
+
+evals: setup ## is the agent good, safe and cheap?
+	@$(BIN)/callboard eval $(ARGS)
+
+lock: setup ## resolve the dependencies anew and pin them with hashes
+	.ci/lock
+
+clean: ## remove .venv and caches; data stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

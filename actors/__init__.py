@@ -1,0 +1,1 @@
+"""Who acts: actors, turns, nodes, group commit, ownership, supervision and timers."""

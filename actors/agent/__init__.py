@@ -1,0 +1,1 @@
+"""An LLM run is an actor: run, tools, gate, approval, budget, guardrails and adapters."""

@@ -1,0 +1,208 @@
+"""What a model asks a tool to do it with: checked, converted, and in one canonical form.
+
+A call's arguments exist three times. The *plain* form (JSON values) is what is stored and shown to approvers, its
+*canonical* text is what digests and keys are made of, and the typed *values* are what the function gets. Values are
+always made from the plain form, never from what the model sent, so that a call that another process repeats after a
+crash gets exactly the same, and exactly what was approved.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from callboard.mailbox.errors import UsageError
+
+from .digest import canonical
+from .result import text_of
+
+MAX_CANONICAL_CHARS: Final = 1 << 20
+MAX_DEPTH: Final = 64
+_MAX_PROBLEM_CHARS: Final = 2_000
+
+
+class InvalidArguments(UsageError):
+    """Arguments that a tool does not take. `problem` is a sentence for the model: which argument, expected, got."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem if len(problem) <= _MAX_PROBLEM_CHARS else problem[:_MAX_PROBLEM_CHARS] + " …"
+        super().__init__(self.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument that a tool takes."""
+
+    name: str
+    hint: Any
+    required: bool
+    default: Any = msgspec.UNSET
+    """The default's plain form; UNSET when there is none, or none that JSON can hold (the function applies its own)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Validated arguments."""
+
+    values: dict[str, Any]
+    """Typed, as the function gets them. Handing them to foreign code may change them: see `values_of`."""
+    plain: dict[str, Any]
+    """The same as JSON values, with the defaults that apply. Validating them again gives the same `canonical`."""
+    canonical: str
+    """`plain` as the one text that equal arguments have."""
+
+
+def validate(parameters: Sequence[Parameter], raw: object) -> Arguments:
+    """Check and convert what a model sent.
+
+    Conversion is lax ("5" is a 5 for an int, never the other way round); unknown names are refused.
+
+    Raises:
+        InvalidArguments: naming every argument at fault.
+    """
+    if not isinstance(raw, dict):
+        raise InvalidArguments(f"the arguments must be an object, got {_json_name(raw)}")
+    problems = [*_unknown(parameters, raw), *_missing(parameters, raw)]
+    plain: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.name in raw:
+            try:
+                plain[parameter.name] = to_plain(from_plain(raw[parameter.name], parameter.hint))
+            except Exception as error:  # noqa: BLE001 - a type's own constructor may raise anything
+                problems.append(_sentence(parameter, error))
+        elif parameter.default is not msgspec.UNSET:
+            plain[parameter.name] = _copied(parameter.default)
+    if problems:
+        raise InvalidArguments("; ".join(problems))
+    try:
+        text = canonical(plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArguments(f"the arguments cannot be written as JSON: {error}") from error
+    if len(text) > MAX_CANONICAL_CHARS:
+        raise InvalidArguments(f"the arguments take {len(text)} bytes; at most {MAX_CANONICAL_CHARS} are allowed")
+    return Arguments(values=values_of(parameters, plain), plain=plain, canonical=text)
+
+
+def values_of(parameters: Sequence[Parameter], plain: dict[str, Any]) -> dict[str, Any]:
+    """Fresh typed values of validated plain ones, sharing nothing that can be changed with any made before.
+
+    Raises:
+        InvalidArguments: when a type does not take back its own plain form.
+    """
+    values: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.name in plain:
+            try:
+                values[parameter.name] = from_plain(plain[parameter.name], parameter.hint)
+            except Exception as error:
+                raise InvalidArguments(_sentence(parameter, error)) from error
+    return values
+
+
+def from_plain(value: object, hint: Any) -> Any:
+    """`value` (JSON values) as a `hint`.
+
+    Raises:
+        Exception: when it does not fit; of any class, since types may have constructors of their own.
+    """
+    converted = msgspec.convert(value, hint, strict=False, str_keys=True, dec_hook=_decode_foreign)
+    # Under `Any` msgspec hands out the containers it was given.
+    return _copied(converted) if isinstance(converted, dict | list) else converted
+
+
+def to_plain(value: object) -> Any:
+    """`value` as JSON values, which have one canonical text.
+
+    Raises:
+        TypeError: for what JSON cannot hold, and for a set whose members have no order.
+        ValueError: for NaN and infinity, and for deeper nesting than 64.
+    """
+    built = msgspec.to_builtins(
+        value, builtin_types=(Decimal,), str_keys=True, order="deterministic", enc_hook=_encode_foreign
+    )
+    return _json_values(built, 0)
+
+
+def _json_values(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
+    match value:
+        case dict():
+            return {key: _json_values(item, depth + 1) for key, item in value.items()}
+        case list() | tuple():
+            return [_json_values(item, depth + 1) for item in value]
+        case float() if not math.isfinite(value):
+            raise ValueError(f"holds {value}, expected a finite number")
+        case Decimal():
+            if not value.is_finite():
+                raise ValueError(f"holds {value}, expected a finite number")
+            return str(value)
+    return value
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _decode_foreign(kind: type, value: object) -> object:
+    """A pydantic model, without importing pydantic; schema.py refuses every other type msgspec does not know."""
+    return kind.model_validate(value)  # type: ignore[attr-defined]
+
+
+def _encode_foreign(value: object) -> object:
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"holds a {type(value).__name__}, which JSON cannot")
+    return dump(mode="json")
+
+
+def _unknown(parameters: Sequence[Parameter], raw: dict[Any, Any]) -> list[str]:
+    known = [parameter.name for parameter in parameters]
+    takes = ", ".join(known) or "none"
+    return [f"unknown argument {text_of(name)!r:.100} (expected: {takes})" for name in raw if name not in known]
+
+
+def _missing(parameters: Sequence[Parameter], raw: dict[Any, Any]) -> list[str]:
+    return [
+        f"argument {parameter.name!r} is missing, expected {_type_name(parameter.hint)}"
+        for parameter in parameters
+        if parameter.required and parameter.name not in raw
+    ]
+
+
+_MSGSPEC_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>[^`]*)`)?", re.DOTALL)
+
+
+def _sentence(parameter: Parameter, error: Exception) -> str:
+    """`error` with the argument's name and no markup."""
+    if isinstance(error, RecursionError):
+        return f"argument {parameter.name!r} is nested too deep"
+    if not isinstance(error, msgspec.ValidationError | ValueError | TypeError) or isinstance(error, UnicodeError):
+        return f"argument {parameter.name!r} cannot be read as {_type_name(parameter.hint)}: {text_of(error)}"
+    text = text_of(error)
+    found = _MSGSPEC_MESSAGE.fullmatch(text) if isinstance(error, msgspec.ValidationError) else None
+    what, path = (found["what"], found["path"] or "") if found else (text, "")
+    what = what.replace("`", "")
+    return f"argument {parameter.name + path!r}: {what[:1].lower()}{what[1:]}"
+
+
+def _type_name(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def _json_name(value: object) -> str:
+    names = {
+        list: "an array",
+        str: "a string",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        type(None): "null",
+    }
+    return names.get(type(value), f"a {type(value).__name__}")

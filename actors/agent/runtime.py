@@ -1,0 +1,260 @@
+"""The runtime: agents as a library, in a few lines.
+
+    async with Runtime(store=InMemoryStore(), llm=llm, tools=[issue_refund]) as runtime:
+        run = await runtime.start(goal="Refund order A-8891, item arrived damaged.")
+        run.state.status, run.state.final_answer
+
+Within `async with` this process is a node and works on every run. Without it, each call that has to do work makes this
+process a guest node for as long as the call lasts, which serves the shards of that one run and nothing else.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from typing import Any, Self
+from uuid import UUID
+
+import anyio
+import anyio.abc
+import msgspec
+
+from ...mailbox.address import shard_of
+from ...persistence.port import Port, RealPort
+from ...persistence.rows import Decision
+from ...persistence.store import Store
+from ..client import Client
+from ..llm.client import LLMClient
+from ..node import Node, NodeSettings
+from ..spec import Tree
+from .budget import Budget
+from .desk import APPROVALS, RUN, agent_tree
+from .messages import StartRun
+from .runs import Recorded, RunNotFound, Runs, StateSnapshot, Verification
+from .state import RunState
+from .tool import Tool
+
+RunId = str | UUID
+
+
+class RunHandle(msgspec.Struct, frozen=True):
+    """A run and its state when it last rested."""
+
+    id: str
+    state: RunState
+
+
+class Runtime:
+    """Runs agents with one model and one set of tools over a store.
+
+    `budget` replaces `max_steps` and `max_cost_usd`. `max_llm_attempts` bounds the attempts at one model call (0: until
+    it succeeds or fails for good). `approval_seconds` is how long a decision may take (0: for ever). `name` is the root
+    of its tree; every runtime of one name over one store works on the same runs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        llm: LLMClient,
+        tools: Sequence[Tool] = (),
+        *,
+        model: str = "unspecified",
+        system_prompt: str = "",
+        max_steps: int = 25,
+        max_cost_usd: Decimal | None = Decimal("1.00"),
+        budget: Budget | None = None,
+        max_llm_attempts: int = 3,
+        retry_base_delay_seconds: float = 1.0,
+        approval_seconds: float = 0.0,
+        name: str = "agents",
+        settings: NodeSettings | None = None,
+        port: Port | None = None,
+    ) -> None:
+        self.store = store
+        self.port: Port = port or RealPort()
+        self.model = model
+        self.system_prompt = system_prompt
+        self.budget = budget or Budget(max_iterations=max_steps, max_cost_usd=max_cost_usd, max_tokens=None)
+        self.max_llm_attempts = max_llm_attempts
+        self.settings = settings or NodeSettings()
+        tree = agent_tree(
+            name,
+            llm,
+            tuple(tools),
+            approval_seconds=approval_seconds,
+            model_first_seconds=retry_base_delay_seconds,
+            tool_first_seconds=retry_base_delay_seconds,
+        )
+        self.tree = Tree(tree)
+        self.client = Client(store, self.port)
+        self.runs = Runs(self.client, f"/{name}/{RUN}")
+        self._node: Node | None = None
+        self._group: anyio.abc.TaskGroup | None = None
+        self._uses = 0
+
+    # --- being a node ------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self._open()
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        self._node = self._make_node(None)
+        self._group.start_soon(self._node.run)
+        await self._node.ready.wait()
+        return self
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        assert self._group is not None and self._node is not None
+        self._node.stop()
+        try:
+            return await self._group.__aexit__(*error)
+        finally:
+            self._node = self._group = None
+            await self._close()
+
+    async def serve(self) -> None:
+        """Be a node until cancelled: work on all runs, together with whatever other nodes there are."""
+        async with self._opened():
+            await self._make_node(None).run()
+
+    def _make_node(self, serves: frozenset[int] | None) -> Node:
+        return Node(self.store, self.tree, self.port, self.settings, serves=serves)
+
+    @asynccontextmanager
+    async def _serving(self, run_id: str) -> AsyncIterator[None]:
+        """See that somebody works on a run: the node that this process is, or a guest for a while."""
+        if self._node is not None:
+            yield
+            return
+        root, run = self.tree.address, self.runs.address(run_id)
+        shards = frozenset({shard_of(root), shard_of(run), shard_of(f"{root}/{APPROVALS}")})
+        async with self._opened(), anyio.create_task_group() as group:
+            node = self._make_node(shards)
+            group.start_soon(node.run)
+            await node.ready.wait()
+            try:
+                yield
+            finally:
+                node.stop()
+
+    async def _open(self) -> None:
+        self._uses += 1
+        if self._uses == 1:
+            await self.store.__aenter__()
+
+    async def _close(self) -> None:
+        self._uses -= 1
+        if not self._uses:
+            await self.store.__aexit__(None, None, None)
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[None]:
+        await self._open()
+        try:
+            yield
+        finally:
+            await self._close()
+
+    # --- runs --------------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        goal: str,
+        *,
+        run_id: RunId | None = None,
+        requested_by: str = "unknown",
+        system_prompt: str | None = None,
+        max_steps: int | None = None,
+        max_cost_usd: Decimal | None = None,
+        budget: Budget | None = None,
+    ) -> str:
+        """Record a run; its id. It is executed by whoever serves: `resume`, a daemon, an `async with` runtime."""
+        limits = budget or self.budget
+        if max_steps is not None:
+            limits = msgspec.structs.replace(limits, max_iterations=max_steps)
+        if max_cost_usd is not None:
+            limits = msgspec.structs.replace(limits, max_cost_usd=max_cost_usd)
+        prompt = self.system_prompt if system_prompt is None else system_prompt
+        start = StartRun(goal, limits, self.model, prompt, requested_by, self.max_llm_attempts)
+        async with self._opened():
+            return await self.runs.create(start, str(run_id or ""))
+
+    async def start(self, goal: str, **options: Any) -> RunHandle:
+        """Create a run and work on it until it rests (ended, or waiting for a person). Options as `create`."""
+        async with self._opened():
+            run_id = await self.create(goal, **options)
+            return RunHandle(run_id, await self.resume(run_id))
+
+    async def resume(self, run_id: RunId, *, seconds: float = 3600.0) -> RunState:
+        """Work on a run until it rests; safe to call at any time, from any process, as often as you like.
+
+        Raises:
+            RunNotFound: (a ValueError) there is none.
+        """
+        name = str(run_id)
+        async with self._opened():
+            state = await self.runs.state(name)
+            if state.status == "not_started":
+                raise RunNotFound(f"no run {name!r} to resume: create it first")
+            if state.finished:
+                return state
+            async with self._serving(name):
+                return await self.runs.rest(name, seconds=seconds)
+
+    async def state(self, run_id: RunId) -> RunState:
+        """Where a run is; `not_started` where there is none."""
+        async with self._opened():
+            return await self.runs.state(str(run_id))
+
+    get_state = state
+
+    async def events(self, run_id: RunId) -> list[Recorded]:
+        """A run's journal."""
+        async with self._opened():
+            return await self.runs.events(str(run_id))
+
+    async def snapshot(self, run_id: RunId) -> StateSnapshot:
+        """A run as one document."""
+        async with self._opened():
+            return await self.runs.snapshot(str(run_id))
+
+    async def verify(self, run_id: RunId) -> Verification:
+        """Whether a run's state is the fold of its journal."""
+        async with self._opened():
+            return await self.runs.verify(str(run_id))
+
+    async def tell(self, run_id: RunId, text: str, *, by: str = "") -> None:
+        """Say something to a live run; the model reads it at its next iteration."""
+        async with self._opened():
+            await self.runs.tell(str(run_id), text, by=by)
+
+    async def cancel(self, run_id: RunId, *, by: str = "", reason: str = "") -> None:
+        """Ask a run to begin nothing more and end."""
+        async with self._opened():
+            await self.runs.cancel(str(run_id), by=by, reason=reason)
+
+    async def approve(
+        self,
+        run_id: RunId,
+        approver: str,
+        *,
+        call: int | None = None,
+        digest: str = "",
+        note: str = "",
+        hold_seconds: float = 0.0,
+    ) -> Decision:
+        """Record that the call may go; `resume`, or whoever serves, does it. One of several calls must be named.
+
+        Raises:
+            RunNotFound, NotAwaiting, AlreadyDecided, Conflict (`digest` is not that of the arguments on record).
+        """
+        async with self._opened():
+            return await self.runs.decide(
+                str(run_id), "approved", approver, call=call, digest=digest, note=note, hold_seconds=hold_seconds
+            )
+
+    async def deny(
+        self, run_id: RunId, approver: str, reason: str, *, call: int | None = None, digest: str = ""
+    ) -> Decision:
+        """Record that the call never goes; the model gets the reason. Raises as `approve`."""
+        async with self._opened():
+            return await self.runs.decide(str(run_id), "denied", approver, call=call, digest=digest, note=reason)

@@ -1,0 +1,187 @@
+"""From a function's signature to what a tool takes, and to the JSON schema that models see.
+
+Everything that cannot work is refused here, when the tool is declared, with the names of tool and parameter: a tool
+that fails only when a model first calls it fails in production. Annotations may be strings (`from __future__ import
+annotations`) that name types of the module, of a closure, or of the functions and classes around the tool.
+"""
+
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any, Final, Optional
+
+import msgspec
+
+from callboard.mailbox.errors import UsageError
+
+from .arguments import Parameter, from_plain, to_plain
+
+KEY_PARAMETER: Final = "idempotency_key"
+"""The parameter that the runtime fills; models never see it."""
+
+
+class BadTool(UsageError, ValueError):
+    """A tool declared in a way that cannot work; the message names the tool, the parameter and the way out."""
+
+
+def parameters_of(function: Callable[..., Any], tool: str) -> tuple[tuple[Parameter, ...], bool]:
+    """The arguments that `function` takes from a model, and whether it takes an idempotency key.
+
+    Raises:
+        BadTool: for parameters that cannot be passed by name or have no usable annotation.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError, NameError) as error:
+        raise BadTool(f"tool {tool!r}: it has no readable signature ({error})") from error
+    names = _visible_names(function)
+    takes_key = KEY_PARAMETER in signature.parameters
+    found = []
+    for parameter in signature.parameters.values():
+        where = f"tool {tool!r}, parameter {parameter.name!r}"
+        _require_passed_by_name(parameter, where)
+        if parameter.name == KEY_PARAMETER:
+            _require_text(parameter, names, where)
+        elif parameter.annotation is inspect.Parameter.empty:
+            raise BadTool(f"{where}: it has no annotation; models are told its type, so give it one")
+        else:
+            found.append(_parameter(parameter, _resolved(parameter.annotation, names, where), where))
+    return tuple(found), takes_key
+
+
+def object_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """The JSON schema of the arguments: an object without further properties, shared types under `$defs`."""
+    hints = [parameter.hint for parameter in parameters]
+    schemas, definitions = msgspec.json.schema_components(
+        hints, ref_template="#/$defs/{name}", schema_hook=_foreign_schema
+    )
+    properties: dict[str, Any] = {}
+    for parameter, schema in zip(parameters, schemas, strict=True):
+        _lift_definitions(schema, definitions)
+        defaulted = parameter.default is not msgspec.UNSET
+        properties[parameter.name] = {**schema, "default": parameter.default} if defaulted else schema
+    result: dict[str, Any] = {"type": "object", "properties": properties}
+    required = [parameter.name for parameter in parameters if parameter.required]
+    if required:
+        result["required"] = required
+    result["additionalProperties"] = False
+    if definitions:
+        result["$defs"] = definitions
+    return result
+
+
+def _require_passed_by_name(parameter: inspect.Parameter, where: str) -> None:
+    match parameter.kind:
+        case inspect.Parameter.VAR_POSITIONAL | inspect.Parameter.VAR_KEYWORD:
+            raise BadTool(f"{where}: a model cannot be told what *args and **kwargs take; name each parameter")
+        case inspect.Parameter.POSITIONAL_ONLY:
+            raise BadTool(f"{where}: it is positional-only, and arguments are passed by name; remove the '/'")
+
+
+def _require_text(parameter: inspect.Parameter, names: dict[str, Any], where: str) -> None:
+    if parameter.annotation is inspect.Parameter.empty:
+        return
+    try:
+        msgspec.convert("key", _resolved(parameter.annotation, names, where))
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise BadTool(f"{where}: the runtime fills it with text; annotate it with str") from error
+
+
+def _parameter(parameter: inspect.Parameter, hint: Any, where: str) -> Parameter:
+    if hint is object:
+        hint = Any
+    required = parameter.default is inspect.Parameter.empty
+    if parameter.default is None and not required:
+        hint = Optional[hint]  # `x: str = None` means it  # noqa: UP045 - `|` cannot take every hint
+    try:
+        msgspec.json.schema_components([hint], schema_hook=_foreign_schema)
+        msgspec.json.Decoder(hint, dec_hook=_never)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise BadTool(
+            f"{where}: {hint!r} cannot be read from JSON ({reason}); use built-in types, dataclasses, msgspec Structs, "
+            "TypedDicts, Literals or Enums, declared in a module where they refer to each other"
+        ) from error
+    default = msgspec.UNSET if required else _plain_default(parameter.default, hint)
+    return Parameter(name=parameter.name, hint=hint, required=required, default=default)
+
+
+def _plain_default(default: object, hint: Any) -> Any:
+    try:
+        plain = to_plain(default)
+        from_plain(plain, hint)
+    except Exception:  # noqa: BLE001 - a sentinel, say: the function applies it itself, records do without it
+        return msgspec.UNSET
+    return plain
+
+
+def _resolved(annotation: Any, names: dict[str, Any], where: str) -> Any:
+    def carrier() -> None: ...
+
+    carrier.__annotations__ = {"it": annotation}
+    try:
+        return typing.get_type_hints(carrier, names, names, include_extras=True)["it"]
+    except Exception as error:
+        raise BadTool(
+            f"{where}: the annotation {annotation!r} cannot be resolved ({error}); "
+            "import or define the type where the tool can see it, before the tool and not only for type checkers"
+        ) from error
+
+
+def _visible_names(function: Callable[..., Any]) -> dict[str, Any]:
+    """What a name in the function's annotations can mean, inner scopes last so that they win."""
+    inner = inspect.unwrap(function)
+    inner = getattr(inner, "func", inner)  # functools.partial
+    inner = getattr(inner, "__func__", inner)  # a bound method
+    names: dict[str, Any] = dict(getattr(inner, "__globals__", None) or vars(sys.modules[type(inner).__module__]))
+    for frame in reversed(list(_enclosing_frames(inner))):
+        names.update(frame.f_locals)
+    code = getattr(inner, "__code__", None)
+    for name, cell in zip(code.co_freevars if code else (), getattr(inner, "__closure__", None) or (), strict=False):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:  # declared, not assigned yet
+            continue
+    return names
+
+
+def _enclosing_frames(function: Any) -> Iterator[FrameType]:
+    """The running functions and class bodies that the tool is written in, innermost first.
+
+    Only those: a caller that merely happens to be on the stack must not lend its names.
+    """
+    qualname = getattr(function, "__qualname__", "").replace(".<locals>", "")
+    frame = inspect.currentframe()
+    while frame is not None:
+        scope = frame.f_code.co_qualname.replace(".<locals>", "")
+        if frame.f_globals is getattr(function, "__globals__", None) and qualname.startswith(f"{scope}."):
+            yield frame
+        frame = frame.f_back
+
+
+def _foreign_schema(kind: type) -> dict[str, Any]:
+    """The schema of a pydantic model, without importing pydantic."""
+    make = getattr(kind, "model_json_schema", None)
+    if make is None or not hasattr(kind, "model_validate"):
+        raise NotImplementedError  # what msgspec wants to hear for "not mine"
+    schema: dict[str, Any] = make(ref_template="#/$defs/{model}")
+    return schema
+
+
+def _lift_definitions(schema: Any, definitions: dict[str, Any]) -> None:
+    """Move the `$defs` inside `schema` to where its references point: the top."""
+    if isinstance(schema, dict):
+        for name, definition in schema.pop("$defs", {}).items():
+            definitions.setdefault(name, definition)
+            _lift_definitions(definition, definitions)
+        for part in schema.values():
+            _lift_definitions(part, definitions)
+    elif isinstance(schema, list):
+        for part in schema:
+            _lift_definitions(part, definitions)
+
+
+def _never(kind: type, value: object) -> object:  # pragma: no cover - the decoder is built to see whether it can be
+    raise TypeError(kind, value)

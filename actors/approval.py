@@ -1,0 +1,121 @@
+"""The approval actor: turns what people decided into messages to the runs that wait.
+
+It has no state. The decision row is the arbiter: whoever decides changes it by compare-and-set, and the same
+transaction puts `Decided` into this actor's mailbox, so a decision can be recorded while no node runs, and a second one
+is refused with the name of the first decider. This actor waits out the release hold, in which an approver can take it
+back, and then tells the run. The run moves the row on (approved → released, pending → expired) in the turn that acts.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from ..mailbox.lane import Lane
+from ..mailbox.message import Message
+from .actor import Actor, Stateless, on
+from .context import Context
+
+
+class ExpiryWanted(Message, tag="approval.expiry_wanted"):
+    """Run to approval actor: tell me when this decision has expired."""
+
+    decision: str
+    call: str
+    digest: str
+    after_seconds: float
+
+
+class Decided(Message, tag="approval.decided"):
+    """Store to approval actor, with the decision's own commit."""
+
+    decision: str
+    run: str
+    call: str
+    digest: str
+    status: Literal["approved", "denied", "expired"]
+    by: str
+    note: str = ""
+    hold_seconds: float = 0.0
+
+
+class HoldOver(Message, tag="approval.hold_over"):
+    """Timer: the release hold of an approval has passed."""
+
+    decided: Decided
+
+
+class ExpiryDue(Message, tag="approval.expiry_due"):
+    """Timer: a decision that nobody made in time."""
+
+    run: str
+    decision: str
+    call: str
+    digest: str
+
+
+class Release(Message, tag="approval.release"):
+    """Approval actor to run: this call, with these arguments, may go."""
+
+    decision: str
+    call: str
+    digest: str
+    by: str
+    note: str = ""
+
+
+class Denied(Message, tag="approval.denied"):
+    """Approval actor to run: this call never goes."""
+
+    decision: str
+    call: str
+    digest: str
+    by: str
+    reason: str
+
+
+class Expired(Message, tag="approval.expired"):
+    """Approval actor to run: nobody decided in time; the run makes sure of it by moving the row."""
+
+    decision: str
+    call: str
+    digest: str
+
+
+class Approvals(Actor[Stateless], kind="approvals"):
+    """Tells runs what was decided."""
+
+    @on
+    def expiry_wanted(self, message: ExpiryWanted, ctx: Context) -> None:
+        due = ExpiryDue(ctx.sender, message.decision, message.call, message.digest)
+        ctx.schedule(f"expiry:{message.decision}", message.after_seconds, due)
+
+    @on
+    def expiry_due(self, message: ExpiryDue, ctx: Context) -> None:
+        # The normal lane: a Release that is on its way (reply lane) is handled before it and makes it moot.
+        ctx.send(message.run, Expired(message.decision, message.call, message.digest))
+
+    @on
+    def decided(self, message: Decided, ctx: Context) -> None:
+        ctx.cancel_timer(f"expiry:{message.decision}")
+        if message.status == "approved" and message.hold_seconds > 0:
+            ctx.schedule(f"hold:{message.decision}", message.hold_seconds, HoldOver(message))
+        else:
+            self._tell(message, ctx)
+
+    @on
+    def hold_over(self, message: HoldOver, ctx: Context) -> None:
+        self._tell(message.decided, ctx)
+
+    def _tell(self, decided: Decided, ctx: Context) -> None:
+        answer: Message
+        if decided.status == "approved":
+            answer = Release(decided.decision, decided.call, decided.digest, decided.by, decided.note)
+        else:
+            answer = Denied(decided.decision, decided.call, decided.digest, decided.by, decided.note)
+        ctx.send(decided.run, answer, lane=Lane.REPLY)
+
+
+def plain(message: Message) -> dict[str, Any]:
+    """A message as plain values, for rows and screens."""
+    fields: dict[str, Any] = msgspec.to_builtins(message)
+    return fields

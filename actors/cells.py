@@ -1,0 +1,311 @@
+"""The actors that a node has in memory, how messages get to them, and the pump that runs their turns.
+
+A message comes here in two ways: handed over after the commit that sent it, or read from disk. Both are the same
+message; `seen` holds the ids that are in memory, so that the second way finds the first. An id may leave `seen` only
+when its acknowledgement is durable *and* no read that began before that is still running, else that read would bring
+it back (`retire`; the test is `test_a_read_older_than_the_acknowledgement_brings_nothing_back`).
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+
+from ..mailbox.address import shard_of
+from ..mailbox.envelope import Envelope
+from ..mailbox.errors import UnknownMessage
+from ..persistence.port import Port, Signal
+from .actor import Actor
+from .cell import Cell
+from .spec import Child, Supervisor, Tree
+from .supervisor import SupervisorActor
+from .turn import TurnRunner, Undeliverable, turn_row
+
+log = logging.getLogger(__name__)
+
+SLICE_TURNS = 64
+"""Turns that the pump runs before it lets other tasks have the loop."""
+ACTOR_TURNS = 20
+"""Turns in a row for one actor before the next one's."""
+CAPABLE_NODE_SECONDS = 5.0
+"""How long a message that this process cannot read waits before it is looked at again; a capable node may have it
+by then. Not a retry: nothing is charged."""
+
+
+class Cells:
+    """Registry, hand-over and pump. `wants_unit` is called with each cell that has something to commit."""
+
+    def __init__(self, tree: Tree, runner: TurnRunner, port: Port) -> None:
+        self.tree = tree
+        self.runner = runner
+        self.port = port
+        self.cells: dict[str, Cell] = {}
+        self.seen: set[int] = set()
+        self.swept: set[int] = set()
+        """Shards whose mailboxes were read to the end once: an actor without a cell has nothing on disk there."""
+        self.leaving: set[int] = set()
+        """Shards that are being given away: no turn of theirs begins."""
+        self.reads_running = 0
+        self.wants_unit: Callable[[Cell], None] = lambda cell: None
+        self.wants_load: Callable[[Cell], None] = lambda cell: None
+        self.wants_refill: Callable[[Cell], None] = lambda cell: None
+        self.gate: Callable[[], bool] = lambda: True
+        """False while the committer has as much as it may hold."""
+        self.refusals: Callable[[Envelope, Undeliverable], None] = lambda envelope, why: None
+        self._retired: list[int] = []
+        self._runnable: deque[Cell] = deque()
+        self._work = Signal()
+        self._group: anyio.abc.TaskGroup | None = None
+
+    # --- where messages come in --------------------------------------------------------------------------------
+
+    def hand_over(self, envelope: Envelope, commit: int) -> None:
+        """A message that this node just committed for one of its own actors."""
+        cell = self._cell(envelope)
+        if cell is None:
+            return
+        if not cell.complete:
+            # Older ones wait on disk; this one is read in its turn.
+            cell.declined_at = commit
+            self.refill_when_low(cell)
+            return
+        self._put(cell, envelope)
+
+    def arrive(self, envelope: Envelope) -> bool:
+        """A message that was read from disk; False when it was in memory already."""
+        if envelope.id in self.seen:
+            return False
+        cell = self._cell(envelope)
+        if cell is None:
+            return False
+        envelope.deliveries += 1
+        self._put(cell, envelope)
+        return True
+
+    def _cell(self, envelope: Envelope) -> Cell | None:
+        cell = self.cells.get(envelope.recipient)
+        if cell is not None:
+            return cell
+        if not envelope.recipient.startswith(self.tree.address):
+            # Another program's, in the same database: it stays where it is.
+            return None
+        spec = self.tree.find(envelope.recipient)
+        if spec is None or (isinstance(spec, Child) and spec.is_worker):
+            self.refusals(
+                envelope, Undeliverable("no-such-actor", f"this program has no actor at {envelope.recipient}")
+            )
+            return None
+        shard = shard_of(envelope.recipient)
+        make: Callable[[], Actor[Any]]
+        make = self._supervisor(spec) if isinstance(spec, Supervisor) else spec.make
+        cell = Cell(envelope.recipient, shard, spec, make, complete=shard in self.swept)
+        self.cells[envelope.recipient] = cell
+        self.wants_load(cell)
+        return cell
+
+    def _supervisor(self, spec: Supervisor) -> Callable[[], Actor[Any]]:
+        return lambda: SupervisorActor(spec, self.tree)
+
+    def _put(self, cell: Cell, envelope: Envelope) -> None:
+        self.seen.add(envelope.id)
+        cell.ids.add(envelope.id)
+        cell.queue.put(envelope, self.port.monotonic())
+        self.schedule(cell)
+
+    # --- running turns -----------------------------------------------------------------------------------------
+
+    def schedule(self, cell: Cell) -> None:
+        """Let the pump look at a cell."""
+        if cell.loaded and not cell.busy and not cell.queued:
+            cell.queued = True
+            self._runnable.append(cell)
+            self._work.set()
+
+    def nudge(self) -> None:
+        """Let the pump go on after `gate` has opened."""
+        self._work.set()
+
+    async def pump(self, group: anyio.abc.TaskGroup) -> None:
+        """Run turns for ever."""
+        self._group = group
+        while True:
+            await self._work.wait()
+            turns = 0
+            while self._runnable and self.gate():
+                cell = self._runnable.popleft()
+                cell.queued = False
+                turns += self._run(cell)
+                if turns >= SLICE_TURNS:
+                    turns = 0
+                    await anyio.lowlevel.checkpoint()
+
+    def _run(self, cell: Cell) -> int:
+        """Turns of one cell, as many as it may have in a row; how many there were."""
+        turns = 0
+        while not cell.busy and self.cells.get(cell.address) is cell and cell.shard not in self.leaving:
+            if turns >= ACTOR_TURNS:
+                self.schedule(cell)
+                break
+            if cell.solo and (cell.unit is not None or cell.in_flight):
+                break
+            now = self.port.monotonic()
+            envelope = cell.queue.take(now, cell.lanes() if not cell.ended() else 3)
+            if envelope is None:
+                self._wait_for_due(cell, now)
+                break
+            turns += 1
+            error = cell.poison.pop(envelope.id, None)
+            if error is None:
+                self._turn(cell, envelope)
+            else:
+                cell.busy = True
+                self._failed(cell, envelope, error)
+        if not cell.complete and len(cell.queue) < ACTOR_TURNS:
+            self.refill_when_low(cell)
+        return turns
+
+    def _turn(self, cell: Cell, envelope: Envelope) -> None:
+        cell.busy = True
+        cell.used = self.port.monotonic()
+        try:
+            ctx, rest = self.runner.begin(cell, envelope)
+        except UnknownMessage as error:
+            envelope.delay_seconds = CAPABLE_NODE_SECONDS
+            envelope.last_error = str(error)
+            self._again(cell, envelope)
+            return
+        except Exception as error:
+            self._failed(cell, envelope, error)
+            return
+        if rest is None:
+            self._done(cell, envelope, ctx)
+        else:
+            assert self._group is not None
+            self.port.spawn(self._group, self._rest, cell, envelope, ctx, rest, name=f"turn {cell.address}")
+
+    async def _rest(self, cell: Cell, envelope: Envelope, ctx: Any, rest: Any) -> None:
+        """The part of a turn that had to wait, bounded by the actor's turn limit."""
+        assert cell.actor is not None
+        try:
+            with self.port.deadline(cell.actor.turn_seconds):
+                await rest
+        except Exception as error:
+            if self.cells.get(cell.address) is cell:
+                self._failed(cell, envelope, error)
+            return
+        if self.cells.get(cell.address) is cell:
+            self._done(cell, envelope, ctx)
+            self.schedule(cell)
+
+    def _done(self, cell: Cell, envelope: Envelope, ctx: Any) -> None:
+        try:
+            self.runner.succeed(cell, envelope, ctx)
+        except Exception as error:  # a state or a summary that cannot be stored: the turn's own fault
+            self._failed(cell, envelope, error)
+            return
+        cell.busy = False
+        self.wants_unit(cell)
+
+    def _failed(self, cell: Cell, envelope: Envelope, error: BaseException) -> None:
+        delay = self.runner.fail(cell, envelope, error)
+        self.wants_unit(cell)
+        if delay is None:
+            cell.busy = False
+            self.schedule(cell)
+        else:
+            self._again(cell, envelope)
+
+    def _again(self, cell: Cell, envelope: Envelope) -> None:
+        cell.queue.put_back(envelope, self.port.monotonic())
+        cell.busy = False
+        self.schedule(cell)
+
+    def _wait_for_due(self, cell: Cell, now: float) -> None:
+        due = cell.queue.next_due(cell.lanes())
+        if due is not None and due > now and self._group is not None:
+            self.port.spawn(self._group, self._wake_at, cell, due - now, name=f"due {cell.address}")
+
+    async def _wake_at(self, cell: Cell, seconds: float) -> None:
+        await self.port.sleep(seconds)
+        self.schedule(cell)
+
+    # --- leaving memory ----------------------------------------------------------------------------------------
+
+    def acknowledged(self, cell: Cell | None, ids: list[int]) -> None:
+        """These acknowledgements are durable."""
+        if cell is not None:
+            cell.ids.difference_update(ids)
+        self.retire(ids)
+
+    def retire(self, ids: list[int]) -> None:
+        """Forget ids, as soon as no read that may still bring them is running."""
+        if self.reads_running:
+            self._retired.extend(ids)
+        else:
+            self.seen.difference_update(ids)
+
+    def read_ended(self) -> None:
+        """A read has been taken in whole."""
+        self.reads_running -= 1
+        if not self.reads_running and self._retired:
+            self.seen.difference_update(self._retired)
+            self._retired.clear()
+
+    def forget(self, cell: Cell) -> None:
+        """Throw a cell away; what it had not committed is on disk as before, to be read again."""
+        if self.cells.get(cell.address) is cell:
+            del self.cells[cell.address]
+        self.seen.difference_update(cell.ids)
+        cell.ids.clear()
+        cell.queue.drain()
+        cell.unit = None
+        cell.busy = False
+
+    def reload(
+        self, cell: Cell, *, solo: bool = False, poison: dict[int, BaseException] | None = None, load: bool = True
+    ) -> Cell | None:
+        """Forget a cell and read it again, with its mailbox.
+
+        `solo` and `poison` follow a batch that the database refused (see `Cell`). The fresh cell, which takes no turn
+        before it is loaded; None where `cell` was forgotten already.
+        """
+        if self.cells.get(cell.address) is not cell:
+            return None
+        self.forget(cell)
+        fresh = Cell(cell.address, cell.shard, cell.spec, cell.make, complete=False)
+        fresh.solo = solo
+        fresh.poison.update(poison or {})
+        fresh.refill = True
+        self.cells[cell.address] = fresh
+        if load:
+            self.wants_load(fresh)
+        self.wants_refill(fresh)
+        return fresh
+
+    def forget_shards(self, shards: set[int]) -> None:
+        """These shards are another node's now."""
+        for cell in [cell for cell in self.cells.values() if cell.shard in shards]:
+            self.forget(cell)
+        self.swept -= shards
+        self.leaving -= shards
+
+    def shrink(self, keep: int) -> None:
+        """Bound memory: forget the idle cells that were used longest ago, down to `keep` cells."""
+        excess = len(self.cells) - keep
+        if excess <= 0:
+            return
+        idle = sorted((cell for cell in self.cells.values() if cell.idle()), key=lambda cell: cell.used)
+        for cell in idle[:excess]:
+            self.forget(cell)
+
+    def refill_when_low(self, cell: Cell) -> None:
+        if not cell.refill and len(cell.queue) < ACTOR_TURNS:
+            cell.refill = True
+            self.wants_refill(cell)
+
+
+__all__ = ["Cells", "turn_row"]

@@ -1,0 +1,107 @@
+"""The client: how everything that is not an actor talks to actors. Any process, node or not, may have one.
+
+What a client sends is accepted once it is in the mailbox; a `client_id` makes a repeated send the same send. An ask
+puts a reply address with it, `/sys/client:…`, a mailbox that only this client reads and that expires with it.
+"""
+
+import logging
+from typing import Any, TypeVar
+
+from ..mailbox.address import CLIENT_PREFIX, parse, shard_of
+from ..mailbox.envelope import Envelope, seal
+from ..mailbox.errors import NotFound
+from ..mailbox.ids import IdClock
+from ..mailbox.lane import Lane
+from ..mailbox.message import Message
+from ..persistence.port import Port, RealPort
+from ..persistence.rows import Decision, Verdict
+from ..persistence.store import Store
+from .approval import Decided
+from .context import Ref
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Message)
+
+NUMBER_SECONDS = 86_400.0
+"""For how long a client leases its number; it renews after half of that when it sends."""
+
+
+class Client:
+    """Sends, asks and decides from outside."""
+
+    def __init__(self, store: Store, port: Port | None = None) -> None:
+        self.store = store
+        self.port: Port = port or RealPort()
+        self._holder = self.port.token()
+        self._number = -1
+        self._renew_at = 0.0
+        self._ids: IdClock | None = None
+        self._sent = 0
+
+    async def _clock(self) -> IdClock:
+        if self._ids is None or self.port.monotonic() >= self._renew_at:
+            number = await self.store.lease_number(self._holder, seconds=NUMBER_SECONDS)
+            self._renew_at = self.port.monotonic() + NUMBER_SECONDS / 2
+            if self._ids is None or number != self._number:
+                self._ids, self._number = IdClock(number, self.port.wall), number
+        return self._ids
+
+    async def envelope(self, to: Ref[M] | str, message: M, *, lane: Lane = Lane.NORMAL, reply_to: str = "") -> Envelope:
+        """A message, sealed but not sent.
+
+        Raises:
+            BadAddress, BadMessage.
+        """
+        address = to.address if isinstance(to, Ref) else parse(to)
+        ids = await self._clock()
+        return seal(message, id=ids.next(), shard=shard_of(address), recipient=address, lane=lane, reply_to=reply_to)
+
+    async def send(self, to: Ref[M] | str, message: M, *, client_id: str = "", lane: Lane = Lane.NORMAL) -> bool:
+        """Send; False when this `client_id` was accepted before (and so nothing was done now).
+
+        Raises:
+            Conflict: `client_id` was used for another message. MailboxFull: try later.
+        """
+        envelope = await self.envelope(to, message, lane=lane)
+        accepted = await self.store.send([envelope], [client_id] if client_id else ())
+        return accepted[0]
+
+    async def ask(self, to: Ref[Any] | str, message: Message, *, seconds: float, lane: Lane = Lane.REPLY) -> Message:
+        """Send, and wait for the reply (an `AskFailed` where there will be none).
+
+        Raises:
+            TimeoutError: no answer within `seconds`; the message may still be handled later.
+        """
+        await self._clock()
+        mine = f"{CLIENT_PREFIX}{self._number}-{self.port.token()[:16]}"
+        envelope = await self.envelope(to, message, lane=lane, reply_to=mine)
+        await self.store.send([envelope])
+        end = self.port.monotonic() + seconds
+        while (left := end - self.port.monotonic()) > 0:
+            for answer in await self.store.receive(mine, seconds=min(left, 1.0), port=self.port):
+                if answer.correlation == envelope.id:
+                    return answer.message()
+        raise TimeoutError(f"no answer from {envelope.recipient} within {seconds:g} s")
+
+    async def decide(self, verdict: Verdict) -> Decision:
+        """Record a decision; the approval actor is told in the same transaction.
+
+        Raises:
+            NotFound, AlreadyDecided, Conflict: as `Store.decide`.
+        """
+        decision = await self.store.decision(verdict.decision)
+        if decision is None:
+            raise NotFound(f"no approval {verdict.decision!r}; `callboard approvals` lists those that wait")
+        told = Decided(
+            decision.id,
+            decision.run,
+            decision.call,
+            verdict.digest,
+            verdict.status,
+            verdict.by,
+            verdict.note,
+            verdict.hold_seconds,
+        )
+        notice = await self.envelope(decision.approvals, told, lane=Lane.REPLY)
+        return await self.store.decide(verdict, notice)

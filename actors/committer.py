@@ -1,0 +1,201 @@
+"""The committer: one connection, one batch at a time, and what happens after each commit.
+
+While a batch is under way the next one fills, so batches adapt to the load by themselves: there is no timer, and an
+idle system commits at once. Only here does anything leave a turn: hand-over in memory, wake-ups elsewhere, callbacks.
+
+When the answer to a commit is lost, nobody knows whether it landed. The same batch is sent again once the store
+answers: units that landed fail their check now (their messages are gone, their versions moved), which does no harm,
+and those that did not land commit. A unit whose values the database refuses is found by bisection.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import anyio
+
+from ..mailbox.address import CLIENT_SHARD
+from ..mailbox.envelope import Envelope
+from ..mailbox.errors import BadRow, StoreUnavailable
+from ..persistence.port import Port, Signal
+from ..persistence.store import Session
+from ..persistence.unit import CommitResult, Unit
+from .cell import Cell
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BATCH_UNITS = 1024
+"""Units in one batch at most."""
+PENDING_UNITS = 2 * BATCH_UNITS
+"""Units that may wait; beyond it the pump pauses."""
+
+Done = Callable[[str | BadRow | None], None]
+"""Told when a loose unit was committed (None), left out (the reason), or refused by the database (BadRow)."""
+
+
+class Entry:
+    """A unit in a batch, and whose it is."""
+
+    __slots__ = ("cell", "done", "unit")
+
+    def __init__(self, unit: Unit, cell: Cell | None, done: Done | None) -> None:
+        self.unit = unit
+        self.cell = cell
+        self.done = done
+
+
+class Committer:
+    """Takes units, commits them in batches, and reports."""
+
+    def __init__(self, session: Session, port: Port) -> None:
+        self.session = session
+        self.port = port
+        self.commits = 0
+        """Batches that were committed; orders hand-overs against reads."""
+        self.committed: Callable[[Entry], None] = lambda entry: None
+        self.rejected: Callable[[Entry, str], None] = lambda entry, reason: None
+        self.refused: Callable[[Entry, BadRow], None] = lambda entry, error: None
+        self.elsewhere: Callable[[list[tuple[int, str]]], None] = lambda recipients: None
+        self.recover: Callable[[], Awaitable[None]]
+        """Returns when the store answers again under the same epoch; raises StaleEpoch when it was superseded."""
+        self.after: Callable[[], None] = lambda: None
+        self.is_mine: Callable[[int], bool] = lambda shard: False
+        self._cells: dict[str, Cell] = {}
+        self._loose: list[Entry] = []
+        self._work = Signal()
+        self._idle = anyio.Event()
+        self._idle.set()
+        self._lock = anyio.Lock()
+
+    # --- filling -----------------------------------------------------------------------------------------------
+
+    def take_cell(self, cell: Cell) -> None:
+        """A cell has an open unit that wants committing."""
+        if cell.unit is not None and cell.address not in self._cells:
+            self._cells[cell.address] = cell
+            self._wake()
+
+    def submit(self, unit: Unit, done: Done | None = None) -> None:
+        """A unit of no cell: a worker's outcome, a timer's fire."""
+        self._loose.append(Entry(unit, None, done))
+        self._wake()
+
+    async def write(self, unit: Unit) -> str | BadRow | None:
+        """Submit a loose unit and wait for what became of it: None when it is committed."""
+        outcome: list[str | BadRow | None] = []
+        ready = anyio.Event()
+
+        def done(what: str | BadRow | None) -> None:
+            outcome.append(what)
+            ready.set()
+
+        self.submit(unit, done)
+        await ready.wait()
+        return outcome[0]
+
+    def _wake(self) -> None:
+        if self._idle.is_set():
+            self._idle = anyio.Event()
+        self._work.set()
+
+    def pending(self) -> int:
+        """How many units wait for the next batch."""
+        return len(self._cells) + len(self._loose)
+
+    def has_room(self) -> bool:
+        """Whether more turns may be run."""
+        return len(self._cells) + len(self._loose) < PENDING_UNITS
+
+    # --- committing --------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Commit for ever.
+
+        Raises:
+            StaleEpoch: this node was superseded.
+        """
+        while True:
+            await self._work.wait()
+            async with self._lock:
+                while batch := self._take():
+                    await self._commit(batch)
+                self._idle.set()
+
+    async def flushed(self) -> None:
+        """Return when nothing waits and nothing is under way."""
+        await self._idle.wait()
+
+    async def between(self, action: Callable[[], Awaitable[T]]) -> T:
+        """Run `action` while no batch is under way, after all that waits now was committed."""
+        async with self._lock:
+            while batch := self._take():
+                await self._commit(batch)
+            self._idle.set()
+            return await action()
+
+    def _take(self) -> list[Entry]:
+        batch = self._loose[:BATCH_UNITS]
+        del self._loose[:BATCH_UNITS]
+        for address in list(self._cells)[: BATCH_UNITS - len(batch)]:
+            cell = self._cells.pop(address)
+            if cell.unit is not None:
+                batch.append(Entry(cell.close_unit(), cell, None))
+        for entry in batch:
+            for envelope in entry.unit.sends:
+                # Born delivered: it is handed over right after the commit, and that may be the last we hear of it.
+                envelope.deliveries = int(self.is_mine(envelope.shard))
+        return batch
+
+    async def _commit(self, batch: list[Entry]) -> None:
+        while True:
+            try:
+                # A cancelled commit would be an unknown one; it is bounded by the store's own timeouts.
+                with anyio.CancelScope(shield=True):
+                    result = await self.session.commit([entry.unit for entry in batch])
+            except StoreUnavailable as error:
+                log.warning("a commit of %d units got no answer: %s", len(batch), error)
+                await self.recover()
+            except BadRow as error:
+                await self._bisect(batch, error)
+                return
+            else:
+                self._landed(batch, result)
+                return
+
+    async def _bisect(self, batch: list[Entry], error: BadRow) -> None:
+        if len(batch) == 1:
+            entry = batch[0]
+            if entry.cell is not None:
+                entry.cell.in_flight -= 1
+            self.refused(entry, error)
+            if entry.done is not None:
+                entry.done(error)
+            return
+        middle = len(batch) // 2
+        await self._commit(batch[:middle])
+        await self._commit(batch[middle:])
+
+    def _landed(self, batch: Sequence[Entry], result: CommitResult) -> None:
+        self.commits += 1
+        elsewhere: list[tuple[int, str]] = []
+        for index, entry in enumerate(batch):
+            if entry.cell is not None:
+                entry.cell.in_flight -= 1
+            reason = result.rejected.get(index)
+            if reason is None:
+                self.committed(entry)
+            else:
+                self.rejected(entry, reason)
+            if entry.done is not None:
+                entry.done(reason)
+        for index, entry in enumerate(batch):
+            if index not in result.rejected:
+                elsewhere.extend(self._leaves(entry.unit.sends))
+        if elsewhere:
+            self.elsewhere(elsewhere)
+        self.after()
+
+    def _leaves(self, sends: list[Envelope]) -> list[tuple[int, str]]:
+        return [(e.shard, e.recipient) for e in sends if e.shard == CLIENT_SHARD or not self.is_mine(e.shard)]

@@ -1,0 +1,1 @@
+"""Models, one vendor a file."""

@@ -1,0 +1,245 @@
+"""The workers of a node: model calls, tool calls, everything that does I/O.
+
+A call is a message of the actor that asked, in that actor's shard, so it is handled where its caller lives. It begins
+only from a committed message. Its outcome (acknowledgement, reply) is one loose unit; if the node was superseded
+meanwhile, that unit is refused, and the new owner's attempt is the one that counts. A call whose repetition could do
+harm has its start committed first (`Worker.records_start`): after a crash that tells "never begun" from "in doubt".
+"""
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from ..mailbox.envelope import DeadLetter, Envelope
+from ..mailbox.errors import BadMessage, BadRow, UnknownMessage
+from ..mailbox.message import Message
+from ..persistence.port import Port
+from ..persistence.unit import Retry, Unit
+from .actor import Worker
+from .cells import CAPABLE_NODE_SECONDS, Cells
+from .committer import Committer
+from .context import WorkerContext
+from .directives import Fatal, Park, Reject, Transient, directive_of
+from .spec import Child
+from .turn import TurnRunner, describe, turn_row
+
+log = logging.getLogger(__name__)
+
+LOW_WATER = 50
+"""Below so many waiting calls a pool whose backlog is still on disk asks for more."""
+
+
+class WorkerPool:
+    """All calls to one worker on one node."""
+
+    def __init__(
+        self,
+        address: str,
+        spec: Child,
+        cells: Cells,
+        committer: Committer,
+        runner: TurnRunner,
+        port: Port,
+        journal: Callable[..., Awaitable[Any]],
+    ) -> None:
+        self.address = address
+        self.worker: Worker = spec.make()
+        self.cells = cells
+        self.committer = committer
+        self.runner = runner
+        self.port = port
+        self.journal = journal
+        self.group: anyio.abc.TaskGroup | None = None
+        self.backlog: set[int] = set()
+        """Shards whose calls were not all read."""
+        self.wants_sweep: Callable[[set[int]], None] = lambda shards: None
+        self.running: dict[int, tuple[Envelope, anyio.CancelScope]] = {}
+        self._waiting: deque[Envelope] = deque()
+        self._delayed: dict[int, Envelope] = {}
+        self._stopped = False
+
+    def deliver(self, envelope: Envelope) -> bool:
+        """Take a call, handed over or read; False when it is here already."""
+        if envelope.id in self.cells.seen:
+            return False
+        self.cells.seen.add(envelope.id)
+        if envelope.delay_seconds > 0:
+            self._later(envelope)
+        else:
+            self._waiting.append(envelope)
+            self._start()
+        return True
+
+    def busy_shards(self) -> set[int]:
+        """Shards with a call that has begun."""
+        return {envelope.shard for envelope, _ in self.running.values()}
+
+    def stop(self) -> None:
+        """Begin no more calls."""
+        self._stopped = True
+
+    def cancel(self, identifier: int) -> None:
+        """A call was withdrawn: stop its handler if it runs."""
+        self._waiting = deque(envelope for envelope in self._waiting if envelope.id != identifier)
+        self._delayed.pop(identifier, None)
+        running = self.running.get(identifier)
+        if running is not None:
+            running[1].cancel()
+
+    def forget_shards(self, shards: set[int]) -> None:
+        """These shards are another node's now: stop what runs for them."""
+        for envelope in [e for e in (*self._waiting, *self._delayed.values()) if e.shard in shards]:
+            self.cancel(envelope.id)
+            self.cells.seen.discard(envelope.id)
+        for envelope, scope in list(self.running.values()):
+            if envelope.shard in shards:
+                scope.cancel()
+        self.backlog -= shards
+
+    def _later(self, envelope: Envelope) -> None:
+        self._delayed[envelope.id] = envelope
+        assert self.group is not None
+        self.port.spawn(self.group, self._wait, envelope, name=f"delay {self.address}")
+
+    async def _wait(self, envelope: Envelope) -> None:
+        await self.port.sleep(envelope.delay_seconds)
+        if self._delayed.pop(envelope.id, None) is not None:
+            envelope.delay_seconds = 0.0
+            self._waiting.append(envelope)
+            self._start()
+
+    def _start(self) -> None:
+        while self._waiting and len(self.running) < self.worker.concurrency and not self._stopped:
+            envelope = self._waiting.popleft()
+            if envelope.shard in self.cells.leaving:
+                self.cells.seen.discard(envelope.id)
+                continue
+            scope = anyio.CancelScope()
+            self.running[envelope.id] = (envelope, scope)
+            assert self.group is not None
+            self.port.spawn(self.group, self._run, envelope, scope, name=f"call {self.address}")
+        if self.backlog and len(self._waiting) < LOW_WATER:
+            shards, self.backlog = self.backlog, set()
+            self.wants_sweep(shards)
+
+    async def _run(self, envelope: Envelope, scope: anyio.CancelScope) -> None:
+        try:
+            with scope:
+                await self._call(envelope)
+            if scope.cancelled_caught:
+                self.cells.seen.discard(envelope.id)
+        finally:
+            self.running.pop(envelope.id, None)
+            self._start()
+
+    async def _call(self, envelope: Envelope) -> None:
+        try:
+            message = envelope.message()
+        except UnknownMessage as error:
+            self._again(envelope, CAPABLE_NODE_SECONDS, str(error))
+            return
+        except BadMessage as error:
+            self._bury(envelope, None, "unreadable", str(error))
+            return
+        handler = self.worker.handlers.get(type(message))
+        if handler is None:
+            self._bury(
+                envelope, message, "rejected", f"{type(self.worker).__name__} has no handler for {envelope.type}"
+            )
+            return
+        ctx = WorkerContext(envelope, self.committer.session.number, self.port, self.journal)
+        if not envelope.started and self.worker.records_start(message) and not await self._record_start(envelope):
+            return
+        try:
+            reply = await getattr(self.worker, handler.method)(message, ctx)
+        except Exception as error:
+            self._failed(envelope, message, error, ctx)
+            return
+        self._finish(envelope, reply)
+
+    async def _record_start(self, envelope: Envelope) -> bool:
+        """Commit that this call is about to begin; False when it is not ours to begin."""
+        mark = Retry(envelope.id, 0.0, envelope.deliveries, envelope.failures, envelope.last_error, started=True)
+        outcome = await self.committer.write(Unit(envelope.shard, retries=[mark]))
+        return outcome is None
+
+    def _finish(self, envelope: Envelope, reply: Message | None) -> None:
+        now = self.port.wall() + self.runner.clock_offset
+        unit = Unit(envelope.shard, acks=[envelope.id])
+        unit.turns.append(turn_row(envelope, 0, "done", self.committer.session.number, now))
+        if reply is not None and envelope.reply_to:
+            try:
+                unit.sends.append(self.runner.answer(envelope, reply))
+            except BadMessage as error:
+                self._bury(envelope, None, "failed", str(error))
+                return
+        self.committer.submit(unit, self._told(envelope))
+
+    def _told(self, envelope: Envelope) -> Callable[[str | BadRow | None], None]:
+        def done(outcome: str | BadRow | None) -> None:
+            if isinstance(outcome, BadRow):
+                # Its effect has happened; the answer cannot be stored. It must not run again.
+                self._bury(envelope, None, "failed", f"its reply cannot be stored: {outcome}")
+                return
+            if outcome is not None:
+                log.info("%s: outcome of call %s was not taken: %s", self.address, envelope.id, outcome)
+            self.cells.retire([envelope.id])
+
+        return done
+
+    def _failed(self, envelope: Envelope, message: Message, error: Exception, ctx: WorkerContext) -> None:
+        directive = directive_of(error)
+        reason = describe(error)
+        policy = self.worker.retry
+        match directive:
+            case Transient():
+                envelope.failures += directive.charge
+                after = directive.after_seconds
+                delay = policy.delay_seconds(envelope.failures, self.port.random()) if after is None else after
+                self._again(envelope, delay, reason, directive.notice)
+            case Reject() | Park() | Fatal():
+                self._bury(envelope, message, "rejected", reason, ctx)
+            case _:
+                log.warning("%s: call %s failed", self.address, envelope.id, exc_info=error)
+                envelope.failures += 1
+                if policy.exhausted(envelope.failures):
+                    self._bury(envelope, message, "failed", reason, ctx)
+                else:
+                    self._again(envelope, policy.delay_seconds(envelope.failures, self.port.random()), reason)
+
+    def _again(self, envelope: Envelope, delay: float, reason: str, notice: Message | None = None) -> None:
+        # A failure that was seen is no doubt: the next attempt is a new one.
+        envelope.started = False
+        envelope.delay_seconds = delay
+        envelope.last_error = reason
+        envelope.deliveries += 1
+        unit = Unit(envelope.shard)
+        unit.retries.append(Retry(envelope.id, delay, envelope.deliveries, envelope.failures, reason))
+        if notice is not None and envelope.reply_to:
+            unit.sends.append(self.runner.answer(envelope, notice))
+
+        def done(outcome: str | BadRow | None) -> None:
+            if outcome is None:
+                self._later(envelope)
+            else:
+                self.cells.retire([envelope.id])
+
+        self.committer.submit(unit, done)
+
+    def _bury(
+        self, envelope: Envelope, message: Message | None, why: str, detail: str, ctx: WorkerContext | None = None
+    ) -> None:
+        now = self.port.wall() + self.runner.clock_offset
+        unit = Unit(envelope.shard, acks=[envelope.id], dead=[DeadLetter(envelope, why, detail[:2000])])
+        unit.turns.append(turn_row(envelope, 0, "dead", self.committer.session.number, now))
+        if envelope.reply_to:
+            reply = self.worker.given_up(message, detail, ctx) if message is not None and ctx is not None else None
+            answer = (
+                self.runner.ask_failed(envelope, why, detail) if reply is None else self.runner.answer(envelope, reply)
+            )
+            unit.sends.append(answer)
+        self.committer.submit(unit, lambda _: self.cells.retire([envelope.id]))

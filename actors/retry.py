@@ -1,0 +1,27 @@
+"""When a failed message is tried again: the message's own budget. Pure arithmetic.
+
+Back-off grows from `first_seconds` by `factor` up to `cap_seconds`, each ±`jitter`; what bounds the whole is
+`max_failures`. A failure that the platform caused (crash, drain, fencing, database) is never charged here.
+"""
+
+import msgspec
+
+
+class RetryPolicy(msgspec.Struct, frozen=True):
+    """The retry ladder of one kind of actor or worker."""
+
+    max_failures: int = 5
+    first_seconds: float = 1.0
+    cap_seconds: float = 60.0
+    factor: float = 2.0
+    jitter: float = 0.2
+
+    def exhausted(self, failures: int) -> bool:
+        """Whether a message that failed so often is given up."""
+        return failures >= self.max_failures
+
+    def delay_seconds(self, failures: int, chance: float) -> float:
+        """How long to wait after the `failures`-th failure (from 1); `chance` is uniform in [0, 1)."""
+        steps = min(max(failures, 1) - 1, 64)
+        delay = min(self.first_seconds * self.factor**steps, self.cap_seconds)
+        return delay * (1 + self.jitter * (2 * chance - 1))

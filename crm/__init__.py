@@ -1,0 +1,1 @@
+"""The worked application: a support desk with real tables, tools, policies and gates."""

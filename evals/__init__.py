@@ -1,0 +1,1 @@
+"""Is the agent good, safe and cheap? Tasks, scorers and reports."""

@@ -1,0 +1,96 @@
+"""The envelope: one message on its way, with everything delivery needs and nothing else.
+
+`id` orders the messages of one sender (see `ids`). `shard` is where the row lives: the recipient's shard, except for
+a worker's message, which stays in the shard of the actor that asked, so that a node handles its own actors' model and
+tool calls. `deliveries` counts how often a handler may have begun; `failures` how often one failed, which is the
+message's own budget. `sender_seq` numbers what one sender sent, without gaps: that is how a loss would be seen.
+"""
+
+import msgspec
+
+from .lane import Lane
+from .message import Message, decode, encode, wire
+
+
+class Envelope(msgspec.Struct, gc=False):
+    """One message in a mailbox. Treat as frozen, but for the counters, which its owner keeps."""
+
+    id: int
+    shard: int
+    recipient: str
+    sender: str
+    lane: int
+    type: str
+    version: int
+    body: str
+    sender_seq: int = 0
+    deliveries: int = 0
+    failures: int = 0
+    delay_seconds: float = 0.0
+    """How long from the moment of the commit (or of the read) until it may be handled; its lane waits with it."""
+    last_error: str = ""
+    reply_to: str = ""
+    correlation: int = 0
+    """Id of the message that a reply answers; 0 where nobody waits."""
+    causation: int = 0
+    """Id of the message whose turn sent this one; 0 from outside."""
+    started: bool = False
+    """A worker's effect was about to begin: from here on its outcome is unknown until recorded."""
+    sent_by_node: int = 0
+    """Number of the node whose turn sent it; 0 from outside."""
+
+    def message(self) -> Message:
+        """The message itself.
+
+        Raises:
+            UnknownMessage, BadMessage: see `callboard.mailbox.message.decode`.
+        """
+        return decode(self.type, self.version, self.body)
+
+
+def seal(
+    message: Message,
+    *,
+    id: int,
+    shard: int,
+    recipient: str,
+    sender: str = "",
+    lane: Lane = Lane.NORMAL,
+    sender_seq: int = 0,
+    reply_to: str = "",
+    correlation: int = 0,
+    causation: int = 0,
+    sent_by_node: int = 0,
+) -> Envelope:
+    """Put a message into an envelope.
+
+    Raises:
+        BadMessage: when it cannot be stored.
+    """
+    name, version = wire(type(message))
+    return Envelope(
+        id=id,
+        shard=shard,
+        recipient=recipient,
+        sender=sender,
+        lane=int(lane),
+        type=name,
+        version=version,
+        body=encode(message),
+        sender_seq=sender_seq,
+        reply_to=reply_to,
+        correlation=correlation,
+        causation=causation,
+        sent_by_node=sent_by_node,
+    )
+
+
+class DeadLetter(msgspec.Struct):
+    """A message that was given up, kept whole with the reason: it can be looked at, sent again, or discarded."""
+
+    envelope: Envelope
+    reason: str
+    """One word of: failed, rejected, unreadable, no-such-actor, recipient-ended, denied, discarded, worker-lost."""
+    detail: str
+    at: float = 0.0
+    """Seconds since 1970 by the store's clock; set by the store."""

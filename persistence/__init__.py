@@ -1,0 +1,1 @@
+"""What survives: one Store protocol, two stores, the embedded server and the inspector."""

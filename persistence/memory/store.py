@@ -1,0 +1,285 @@
+"""`MemoryStore`: what everybody may ask, and the hooks by which tests and the simulator bend it.
+
+Hooks are plain attributes: `before` (runs ahead of every session call, may wait or raise), `wakes` (when and how often
+a wake-up arrives), `lost_answer` (whether a commit's answer gets lost after it landed), `down` (nothing answers) and
+`restart()` (the server went away and came back). None of them can break a guarantee.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from copy import copy
+from datetime import UTC, datetime
+
+import anyio
+import anyio.lowlevel
+
+from ...mailbox.address import CLIENT_SHARD, shard_of
+from ...mailbox.envelope import DeadLetter, Envelope
+from ...mailbox.errors import AlreadyDecided, BadRow, Conflict, NotFound, StoreUnavailable
+from ..port import Port, RealPort, Signal
+from ..rows import ActorRow, Decision, DecisionStatus, EventRow, MessageView, TurnRow, Verdict
+from ..store import NodeInfo, Wake
+from .cluster import Cluster
+from .intake import Intake
+from .session import MemorySession
+from .tables import AuditRow, Tables
+from .values import check
+
+RECEIVE_POLL_SECONDS = 1.0
+"""How long an outside asker trusts that it would be woken (S11)."""
+
+
+class MemoryStore:
+    """Implements `Store` without persistence."""
+
+    def __init__(self, port: Port | None = None, *, mailbox_limit: int = 10_000) -> None:
+        self.tables = Tables()
+        self.cluster = Cluster()
+        self.before: Callable[[int, str], Awaitable[None]] | None = None
+        """Called with the node's number and the name of the session method, before it has any effect."""
+        self.wakes: Callable[[int, Wake], Iterable[float]] = _at_once
+        """Given a node's number and a wake-up for it: after how many seconds it arrives, once for each value."""
+        self.lost_answer: Callable[[int], bool] = _never
+        """Given a node's number, after its commit landed: whether the answer gets lost."""
+        self._port = port if port is not None else RealPort()
+        self._down = False
+        self._sessions: dict[int, MemorySession] = {}
+        self._intake = Intake(self.tables, mailbox_limit)
+        self._receivers: dict[str, list[Signal]] = {}
+
+    async def __aenter__(self) -> "MemoryStore":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    # -- hooks
+
+    @property
+    def down(self) -> bool:
+        """True: every call raises StoreUnavailable, until it is set to False."""
+        return self._down
+
+    @down.setter
+    def down(self, value: bool) -> None:
+        self._down = value
+        self._disturb_waiting()
+
+    def restart(self) -> None:
+        """The server goes away and is back at once: every lock is free, every session must reconnect."""
+        for session in self._sessions.values():
+            session.disconnect()
+        self._disturb_waiting()
+
+    def _disturb_waiting(self) -> None:
+        for node in self.cluster.nodes.values():
+            node.woken.set()
+            for signal in node.lock_changed:
+                signal.set()
+        for signals in self._receivers.values():
+            for signal in signals:
+                signal.set()
+
+    # -- nodes
+
+    def clock(self) -> float:
+        """The store's clock, at once."""
+        return self._port.wall()
+
+    async def now(self) -> float:
+        """See `Store.now`."""
+        await self._reach()
+        return self.clock()
+
+    def join(self, info: NodeInfo, port: Port) -> AbstractAsyncContextManager[MemorySession]:
+        """See `Store.join`. The session's tasks (its heart, late wake-ups) live inside the context."""
+        return self._join(info, port)
+
+    @asynccontextmanager
+    async def _join(self, info: NodeInfo, port: Port) -> AsyncIterator[MemorySession]:
+        await self._reach()
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            node = self.cluster.join(info, self.clock())
+            session = self._sessions[node.number] = MemorySession(self, node, port, group)
+            self.members_changed(node.number)
+            try:
+                yield session
+            except Exception as error:  # noqa: BLE001 - raised again below, outside of the group that would wrap it
+                failure = error
+            finally:
+                group.cancel_scope.cancel()
+                await self._part(session)
+        if failure is not None:
+            raise failure
+
+    async def _part(self, session: MemorySession) -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                await session.leave()
+            except StoreUnavailable:
+                session.crash()  # the end of a process frees its lock, whatever it could still say
+        if self._sessions.get(session.number) is session:
+            del self._sessions[session.number]
+
+    def members_changed(self, by: int) -> None:
+        """Tell all other nodes to look at the members."""
+        for number in list(self._sessions):
+            if number != by:
+                self.wake_node(number, Wake(frozenset(), members_changed=True))
+
+    def wake_node(self, number: int, wake: Wake) -> None:
+        """Wake a node as the `wakes` hook says."""
+        session = self._sessions.get(number)
+        if session is not None:
+            for delay in self.wakes(number, wake):
+                session.deliver(delay, wake)
+
+    def wake_owners(self, recipients: Iterable[tuple[int, str]], *, but: int | None = None) -> None:
+        """Wake whoever serves these mailboxes."""
+        shards: dict[int, set[int]] = {}
+        for shard, address in recipients:
+            if shard == CLIENT_SHARD:
+                for signal in self._receivers.get(address, ()):
+                    signal.set()
+            owner = self.cluster.owners.get(shard)
+            if owner is not None and owner != but:
+                shards.setdefault(owner, set()).add(shard)
+        for number, news in shards.items():
+            self.wake_node(number, Wake(frozenset(news)))
+
+    # -- messages from outside
+
+    async def lease_number(self, holder: str, *, seconds: float) -> int:
+        """See `Store.lease_number`."""
+        await self._reach()
+        return self._intake.lease_number(holder, seconds, self.clock())
+
+    async def send(self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = ()) -> list[bool]:
+        """See `Store.send`. The bound counts all of a mailbox's messages and holds for the normal lane only."""
+        await self._reach()
+        accepted = self._intake.accept(envelopes, client_ids, self.clock())
+        self.wake_owners((e.shard, e.recipient) for e, new in zip(envelopes, accepted, strict=True) if new)
+        return accepted
+
+    async def receive(self, address: str, *, seconds: float, port: Port) -> list[Envelope]:
+        """See `Store.receive`."""
+        await self._reach()
+        shard = shard_of(address)
+        deadline = port.monotonic() + seconds
+        came = Signal()
+        self._receivers.setdefault(address, []).append(came)
+        try:
+            while True:
+                found = self.tables.waiting(shard, address, self.tables.count(shard, address), self.clock())
+                left = deadline - port.monotonic()
+                if found or left <= 0:
+                    break
+                await port.wait(came, min(left, RECEIVE_POLL_SECONDS))
+                await self._reach()
+        finally:
+            self._receivers[address].remove(came)
+            if not self._receivers[address]:
+                del self._receivers[address]
+        for envelope in found:
+            self.tables.delete(shard, envelope.id)
+        return found
+
+    # -- looking
+
+    async def actor(self, address: str) -> ActorRow | None:
+        """See `Store.actor`."""
+        await self._reach()
+        return next(iter(self.tables.load([(shard_of(address), address)])), None)
+
+    async def actors(self, *, kind: str = "", prefix: str = "", limit: int = 100, after: str = "") -> list[ActorRow]:
+        """See `Store.actors`."""
+        await self._reach()
+        return self.tables.list_actors(kind, prefix, limit, after)
+
+    async def journal(self, address: str, *, after: int = 0, limit: int = 10_000) -> list[EventRow]:
+        """See `Store.journal`."""
+        await self._reach()
+        return self.tables.journal(address, after, limit)
+
+    async def turns(self, address: str, *, limit: int = 1_000) -> list[TurnRow]:
+        """See `Store.turns`."""
+        await self._reach()
+        return [copy(turn) for turn in self.tables.turns.get(address, ())[:limit]]
+
+    async def peek(self, address: str, *, limit: int = 100) -> list[MessageView]:
+        """See `Store.peek`."""
+        await self._reach()
+        return self.tables.peek(address, limit, self.clock())
+
+    async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
+        """See `Store.dead_letters`."""
+        await self._reach()
+        return self.tables.dead_letters(recipient, limit)
+
+    # -- decisions
+
+    async def decision(self, id: str) -> Decision | None:
+        """See `Store.decision`."""
+        await self._reach()
+        found = self.tables.decisions.get(id)
+        return None if found is None else copy(found)
+
+    async def decisions(
+        self, *, status: DecisionStatus | None = None, run: str = "", limit: int = 100
+    ) -> list[Decision]:
+        """See `Store.decisions`."""
+        await self._reach()
+        return self.tables.list_decisions(status, run, limit)
+
+    async def decide(self, verdict: Verdict, notice: Envelope) -> Decision:
+        """See `Store.decide`."""
+        await self._reach()
+        now = self.clock()
+        check(verdict)
+        check(notice)
+        decision = self.tables.decisions.get(verdict.decision)
+        if decision is None:
+            raise NotFound(f"there is no decision {verdict.decision!r}; `callboard approvals` lists them")
+        _check_open(decision, verdict, now)
+        if (notice.shard, notice.id) in self.tables.messages:
+            raise BadRow(f"message {notice.id} of shard {notice.shard} is there already; ids are used once")
+        decision.status = verdict.status
+        decision.decided_by, decision.decided_at, decision.note = verdict.by, now, verdict.note
+        decision.release_at = now + verdict.hold_seconds if verdict.status == "approved" else 0.0
+        self.tables.audit.append(AuditRow(verdict, now))
+        self.tables.put(notice, now)
+        self.wake_owners([(notice.shard, notice.recipient)])
+        return copy(decision)
+
+    async def _reach(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        if self._down:
+            raise StoreUnavailable("the memory store is switched off; set `down` to False")
+
+
+def _check_open(decision: Decision, verdict: Verdict, now: float) -> None:
+    if decision.status != "pending":
+        raise AlreadyDecided(
+            f"decision {decision.id} was {decision.status} by {decision.decided_by or 'the system'} "
+            f"at {_moment(decision.decided_at)}; a decision is made once"
+        )
+    if verdict.status != "expired" and 0 < decision.expires_at <= now:
+        raise AlreadyDecided(f"decision {decision.id} expired at {_moment(decision.expires_at)}; ask for a new one")
+    if decision.digest != verdict.digest:
+        raise Conflict(
+            f"decision {decision.id}: the digest {verdict.digest[:12]} is not that of the arguments on record "
+            f"({decision.digest[:12]}); look at it again"
+        )
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _at_once(_number: int, _wake: Wake) -> tuple[float, ...]:
+    return (0.0,)
+
+
+def _never(_number: int) -> bool:
+    return False

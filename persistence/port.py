@@ -1,0 +1,137 @@
+"""The one door to the outside of the program: clocks, chance, sleeping, threads and tasks.
+
+Every runtime module is handed a port and uses nothing else for these, so that a test can drive time by hand
+(`callboard.actors.testing`) and a simulator can own the schedule. SQL has its own single door, the function
+`callboard.clock()`; the database's clock decides whatever is stored, a node's own clock only when it stops sooner.
+"""
+
+import functools
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+T = TypeVar("T")
+
+
+class Signal:
+    """A level that one task waits for and others raise; waiting lowers it again. Wakes one waiter at a time."""
+
+    __slots__ = ("_event", "_raised")
+
+    def __init__(self) -> None:
+        self._raised = False
+        self._event: anyio.Event | None = None
+
+    def set(self) -> None:
+        """Raise the level; a raised level stays raised until somebody has waited."""
+        self._raised = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        """Return once the level is raised, and lower it."""
+        while not self._raised:
+            self._event = anyio.Event()
+            await self._event.wait()
+        self._event = None
+        self._raised = False
+
+
+class Port(Protocol):
+    """What a runtime may ask of the machine it runs on."""
+
+    def wall(self) -> float:
+        """Seconds since 1970; may step back."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that only grows."""
+        ...
+
+    def random(self) -> float:
+        """Uniform in [0, 1); for jitter, never for secrets."""
+        ...
+
+    def token(self) -> str:
+        """32 hexadecimal digits that nobody else gets."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after `seconds`."""
+        ...
+
+    async def wait(self, signal: Signal, seconds: float | None) -> bool:
+        """Wait for `signal`, at most `seconds` (None: for ever); whether it came."""
+        ...
+
+    def deadline(self, seconds: float | None) -> AbstractContextManager[anyio.CancelScope]:
+        """A context that raises TimeoutError when its block takes longer than `seconds` (None: never)."""
+        ...
+
+    def spawn(
+        self, group: anyio.abc.TaskGroup, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any, name: str
+    ) -> None:
+        """Run `function(*args)` as a task of `group`."""
+        ...
+
+    async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        """Run blocking code in a thread and give back what it returns."""
+        ...
+
+    def start_thread(self, function: Callable[[], None], name: str) -> Callable[[float], None]:
+        """Run `function` in a daemon thread of its own; returns its `join(timeout_seconds)`."""
+        ...
+
+
+class RealPort:
+    """The machine itself."""
+
+    def wall(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def random(self) -> float:
+        return random.random()  # jitter only
+
+    def token(self) -> str:
+        return uuid.uuid4().hex
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+    async def wait(self, signal: Signal, seconds: float | None) -> bool:
+        if seconds is None:
+            await signal.wait()
+            return True
+        with anyio.move_on_after(seconds):
+            await signal.wait()
+            return True
+        return False
+
+    @contextmanager
+    def deadline(self, seconds: float | None) -> Iterator[anyio.CancelScope]:
+        with anyio.fail_after(seconds) as scope:
+            yield scope
+
+    def spawn(
+        self, group: anyio.abc.TaskGroup, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any, name: str
+    ) -> None:
+        group.start_soon(functools.partial(function, *args), name=name)
+
+    async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        return await anyio.to_thread.run_sync(functools.partial(function, *args), abandon_on_cancel=True)
+
+    def start_thread(self, function: Callable[[], None], name: str) -> Callable[[float], None]:
+        thread = threading.Thread(target=function, name=name, daemon=True)
+        thread.start()
+        return thread.join

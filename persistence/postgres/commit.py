@@ -1,0 +1,183 @@
+"""From units to the arguments of `commit_batch`: one array a column, one pass over the batch.
+
+Neighbours: `session` sends what is made here; `functions/2_commit.sql` says what becomes of it.
+Invariant: an array's place in the call is decided by the name of its field, never by its position alone; the packers
+are zipped strictly with the fields, so a new field of a row class fails at import and not in the database.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from ...mailbox.envelope import DeadLetter, Envelope
+from ..rows import ActorRow, EventRow, TurnRow
+from ..unit import Unit
+from .arrays import Array, bools, byte_strings, floats, integers, texts
+
+_Packer = Callable[[Sequence[Any]], Array]
+_I, _T, _F, _B, _Y = integers, texts, floats, bools, byte_strings
+
+
+def _section(name: str, kind: type[msgspec.Struct], packers: Iterable[_Packer]) -> list[tuple[str, _Packer]]:
+    return [(f"{name}_{field}", pack) for field, pack in zip(kind.__struct_fields__, packers, strict=True)]
+
+
+_ACTOR = _section("actor", ActorRow, (_I, _T, _T, _I, _I, _T, _T, _Y, _I, _I, _I, _I, _T))
+_MESSAGE = _section("message", Envelope, (_I, _I, _T, _T, _I, _T, _I, _T, _I, _I, _I, _F, _T, _T, _I, _I, _B, _I))
+_TURN = _section("turn", TurnRow, (_I, _I, _T, _T, _T, _I, _I, _I, _T, _I, _I, _I, _I, _F))
+_EVENT = _section("event", EventRow, (_I, _T, _I, _T, _T, _F, _I))
+
+_AT = ("turn_at", "event_at")  # the store's clock says when; not sent
+
+_NOTHING: dict[str, Any] = {
+    "ack_shard": integers(()),
+    "ack_id": integers(()),
+    "created": 0,
+    "actor_expected": integers(()),
+    "message_held": bools(()),
+    "rare": None,
+    **{name: pack(()) for name, pack in (*_ACTOR, *_MESSAGE, *_TURN, *_EVENT) if name not in _AT},
+}
+
+
+def flatten(units: Sequence[Unit], node: int, epoch: int) -> dict[str, Any]:
+    """The arguments of `commit_batch`.
+
+    Raises:
+        UnicodeEncodeError, struct.error, OverflowError: a value cannot be sent.
+    """
+    ack_shards: list[int] = []
+    acks: list[int] = []
+    actors: list[ActorRow] = []
+    expected: list[int] = []
+    messages: list[Envelope] = []
+    held: list[Envelope] = []
+    turns: list[TurnRow] = []
+    events: list[EventRow] = []
+    rare: dict[str, list[Any]] = {}
+    for unit in units:
+        if unit.acks:
+            acks += unit.acks
+            ack_shards += [unit.shard] * len(unit.acks)
+        if unit.actor is not None:
+            actors.append(unit.actor)
+            expected.append(unit.expected)
+        messages += unit.sends
+        held += unit.holds
+        turns += unit.turns
+        events += unit.events
+        _flatten_rare(unit, rare)
+    arguments = _NOTHING | {"node": node, "epoch": epoch}
+    if acks:
+        arguments["ack_shard"], arguments["ack_id"] = integers(ack_shards), integers(acks)
+    if actors:
+        _pack(arguments, _ACTOR, actors)
+        arguments["actor_expected"], arguments["created"] = integers(expected), expected.count(0)
+    if messages or held:
+        _pack(arguments, _MESSAGE, messages + held)
+        arguments["message_held"] = bools([False] * len(messages) + [True] * len(held))
+    if turns:
+        _pack(arguments, _TURN, turns)
+    if events:
+        _pack(arguments, _EVENT, events)
+    if rare:
+        arguments["rare"] = to_json(rare)
+    return arguments
+
+
+def _pack(arguments: dict[str, Any], section: list[tuple[str, _Packer]], rows: Sequence[msgspec.Struct]) -> None:
+    columns = zip(*map(msgspec.structs.astuple, rows), strict=True)
+    for (name, pack), column in zip(section, columns, strict=True):
+        if name not in _AT:
+            arguments[name] = pack(column)
+
+
+_RARE = attrgetter(
+    "retries", "releases", "drops", "dead", "fires", "timers_cancelled", "timers", "moves", "decisions"
+)  # fmt: skip
+
+
+def _flatten_rare(unit: Unit, rare: dict[str, list[Any]]) -> None:
+    retries, releases, drops, dead, fires, cancels, timers, moves, decisions = _RARE(unit)
+    if not (retries or releases or drops or dead or fires or cancels or timers or moves or decisions):
+        return
+    shard = unit.shard
+    owner = unit.actor
+    added: dict[str, list[Any]] = {
+        "retries": [{**msgspec.structs.asdict(retry), "shard": shard} for retry in retries],
+        "releases": [{"shard": shard, "id": identifier} for identifier in releases],
+        "drops": [{"shard": shard, "id": identifier} for identifier in drops],
+        "dead": [dead_letter(letter) for letter in dead],
+        "fires": [{**msgspec.structs.asdict(fire), "shard": shard} for fire in fires],
+        "cancels": [] if owner is None else [
+            {"shard": owner.shard, "address": owner.address, "key": key} for key in cancels
+        ],
+        # Set twice in one unit: the last one counts; a statement may hit a row once.
+        "timers": list({(timer.address, timer.key): timer for timer in timers}.values()),
+        "moves": list(moves),
+        "decisions": list(decisions),
+    }  # fmt: skip
+    for name, rows in added.items():
+        if rows:
+            rare.setdefault(name, []).extend(rows)
+
+
+def dead_letter(letter: DeadLetter) -> dict[str, Any]:
+    """A dead letter as one flat object."""
+    return {**msgspec.structs.asdict(letter.envelope), "reason": letter.reason, "detail": letter.detail}
+
+
+def to_json(value: Any) -> str:
+    """Plain values and structs as JSON text.
+
+    Raises:
+        UnicodeEncodeError, OverflowError: a value cannot be sent.
+    """
+    return msgspec.json.encode(value).decode()
+
+
+def claims(units: Sequence[Unit]) -> str:
+    """What each unit expects to find, for `misfits`."""
+    actors: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
+    fires: list[dict[str, Any]] = []
+    moves: list[dict[str, Any]] = []
+    for index, unit in enumerate(units):
+        here = {"unit": index, "shard": unit.shard}
+        if unit.actor is not None:
+            actors.append(
+                {"unit": index, "shard": unit.actor.shard, "address": unit.actor.address, "expected": unit.expected}
+            )
+        waiting = [*unit.acks, *(retry.id for retry in unit.retries)]
+        messages += [{**here, "id": identifier, "held": False} for identifier in waiting]
+        messages += [{**here, "id": identifier, "held": True} for identifier in (*unit.releases, *unit.drops)]
+        fires += [{**msgspec.structs.asdict(fire), **here} for fire in unit.fires]
+        moves += [{**msgspec.structs.asdict(move), **here} for move in unit.moves]
+    return to_json({"actors": actors, "messages": messages, "fires": fires, "moves": moves})
+
+
+def overlaps(units: Sequence[Unit]) -> list[int]:
+    """Indexes of units that touch a row which an earlier unit, or they themselves before, touch already."""
+    touched: set[Hashable] = set()
+    found = []
+    for index, unit in enumerate(units):
+        rows = list(_rows_touched(unit))
+        distinct = set(rows)
+        if len(distinct) < len(rows) or not touched.isdisjoint(distinct):
+            found.append(index)
+        else:
+            touched |= distinct
+    return found
+
+
+def _rows_touched(unit: Unit) -> Iterator[Hashable]:
+    if unit.actor is not None:
+        yield "actor", unit.actor.shard, unit.actor.address
+    for identifier in (*unit.acks, *unit.releases, *unit.drops, *(retry.id for retry in unit.retries)):
+        yield "message", unit.shard, identifier
+    for fire in unit.fires:
+        yield "timer", unit.shard, fire.address, fire.key
+    for move in unit.moves:
+        yield "decision", move.decision

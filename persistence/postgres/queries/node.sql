@@ -1,0 +1,119 @@
+-- What a node's session asks. Messages come in the order of the fields of Envelope, timers and actors likewise.
+
+-- name: join_node
+SELECT number, epoch FROM callboard.join_node(%(boot)s, %(label)s, %(lease_seconds)s, %(guest)s)
+
+-- name: name_session
+SELECT set_config('application_name', %(name)s, false)
+
+-- name: hold_lock
+SELECT pg_advisory_lock_shared(callboard.lock_class(), %(number)s)
+
+-- name: try_hold_lock
+-- False while somebody waits for the lock exclusively: the heart tries again with its next beat.
+SELECT pg_try_advisory_lock_shared(callboard.lock_class(), %(number)s)
+
+-- name: lock_held
+SELECT callboard.lock_held(%(number)s)
+
+-- name: await_lock
+SELECT callboard.await_lock(%(number)s, %(milliseconds)s)
+
+-- name: beat
+UPDATE callboard.heartbeat SET beat_at = callboard.clock() WHERE node = %(node)s AND epoch = %(epoch)s
+
+-- name: is_current
+SELECT 1 FROM callboard.node
+WHERE number = %(node)s AND epoch = %(epoch)s AND status IN ('up', 'draining')
+
+-- name: owned
+SELECT s.id FROM callboard.shard s
+JOIN callboard.node n ON n.number = s.node
+WHERE n.number = %(node)s AND n.epoch = %(epoch)s
+
+-- name: claim
+SELECT callboard.claim_shards(%(node)s, %(epoch)s, %(shards)s)
+
+-- name: give
+SELECT callboard.give_shards(%(node)s, %(epoch)s, %(shards)s, %(to)s)
+
+-- name: members
+SELECT
+    n.number, n.epoch, n.boot, n.status,
+    greatest(callboard.seconds(callboard.clock()) - callboard.seconds(coalesce(h.beat_at, n.ended_at)), 0.0),
+    (SELECT count(*) FROM callboard.shard s WHERE s.node = n.number), n.label, n.guest
+FROM callboard.node n
+LEFT JOIN callboard.heartbeat h ON h.node = n.number
+WHERE n.status IN ('up', 'draining') OR EXISTS (SELECT 1 FROM callboard.shard s WHERE s.node = n.number)
+ORDER BY n.number
+
+-- name: take_over
+SELECT callboard.take_over(%(me)s, %(my_epoch)s, %(number)s, %(epoch)s, %(by)s)
+
+-- name: drain_node
+SELECT callboard.drain_node(%(node)s, %(epoch)s)
+
+-- name: leave_node
+SELECT callboard.leave_node(%(node)s, %(epoch)s)
+
+-- name: wake_owners
+SELECT callboard.wake_owners(%(shards)s, %(recipients)s, %(but)s)
+
+-- name: ready
+-- For each shard, jump from recipient to recipient over the index and take the head of each mailbox: the cost is that
+-- of what is returned, however much waits. LIMIT ends the jumping, so nothing here may sort.
+SELECT
+    m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
+    greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
+    m.correlation, m.causation, m.started, m.sent_by_node
+FROM unnest(%(shards)s::bigint[]) AS s(shard)
+CROSS JOIN LATERAL (
+    WITH RECURSIVE found(recipient) AS (
+        (SELECT f.recipient FROM callboard.message f
+         WHERE f.shard = s.shard AND NOT f.held
+            AND f.recipient > CASE WHEN s.shard = %(first_shard)s THEN %(beyond)s ELSE '' END
+         ORDER BY f.shard, f.recipient LIMIT 1)
+        UNION ALL
+        SELECT (
+            SELECT f.recipient FROM callboard.message f
+            WHERE f.shard = s.shard AND NOT f.held AND f.recipient > found.recipient
+            ORDER BY f.shard, f.recipient LIMIT 1)
+        FROM found WHERE found.recipient IS NOT NULL
+    )
+    SELECT recipient FROM found WHERE recipient IS NOT NULL
+) box
+CROSS JOIN LATERAL (
+    SELECT * FROM callboard.message w
+    WHERE w.shard = s.shard AND w.recipient = box.recipient AND NOT w.held
+    ORDER BY w.shard, w.recipient, w.lane, w.id LIMIT %(per_actor)s
+) m
+LIMIT %(limit)s
+
+-- name: mailbox
+SELECT
+    m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
+    greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
+    m.correlation, m.causation, m.started, m.sent_by_node
+FROM callboard.message m
+WHERE m.shard = %(shard)s AND m.recipient = %(address)s AND NOT m.held
+ORDER BY m.shard, m.recipient, m.lane, m.id LIMIT %(limit)s
+
+-- name: load
+SELECT
+    a.shard, a.address, a.kind, a.version, a.incarnation, a.status, a.reason, a.state, a.state_version, a.last_id,
+    a.sent, a.events, a.summary
+FROM unnest(%(shards)s::bigint[], %(addresses)s::text[]) AS wanted(shard, address)
+JOIN callboard.actor a ON a.shard = wanted.shard AND a.address = wanted.address
+
+-- name: due
+SELECT
+    t.shard, t.address, t.key, t.generation, callboard.seconds(t.due_at) - callboard.seconds(callboard.clock()),
+    t.type, t.version, t.body, t.lane, t.period_seconds
+FROM unnest(%(shards)s::bigint[]) AS s(shard)
+CROSS JOIN LATERAL (
+    SELECT * FROM callboard.timer d
+    WHERE d.shard = s.shard
+        AND d.due_at <= (SELECT callboard.clock()) + make_interval(secs => %(within_seconds)s)
+    ORDER BY d.shard, d.due_at LIMIT %(limit)s
+) t
+ORDER BY t.due_at, t.shard, t.address, t.key LIMIT %(limit)s

@@ -1,0 +1,129 @@
+-- What everybody may ask, node or not. Columns come in the order of the fields of the row classes.
+
+-- name: now
+SELECT callboard.seconds(callboard.clock())
+
+-- name: lease_number
+SELECT callboard.lease_number(%(holder)s, %(seconds)s)
+
+-- name: accept_messages
+SELECT callboard.accept_messages(%(messages)s::jsonb, %(mailbox_limit)s)
+
+-- name: receive
+WITH taken AS (
+    DELETE FROM callboard.message WHERE shard = %(shard)s AND recipient = %(address)s AND NOT held RETURNING *
+)
+SELECT
+    m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
+    greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
+    m.correlation, m.causation, m.started, m.sent_by_node
+FROM taken m ORDER BY m.lane, m.id
+
+-- name: actor
+SELECT shard, address, kind, version, incarnation, status, reason, state, state_version, last_id, sent, events, summary
+FROM callboard.actor WHERE shard = %(shard)s AND address = %(address)s
+
+-- name: journal
+SELECT shard, address, seq, type, body, callboard.seconds(at), node
+FROM callboard.journal
+WHERE shard = %(shard)s AND address = %(address)s AND seq > %(after)s
+ORDER BY shard, address, seq LIMIT %(limit)s
+
+-- name: actors
+-- One walk over the index for each kind, so that a page costs a page whatever is asked for.
+WITH RECURSIVE kinds(kind) AS (
+    SELECT CASE WHEN %(kind)s <> '' THEN %(kind)s COLLATE "C" ELSE (SELECT min(kind) FROM callboard.actor) END
+    UNION ALL
+    SELECT (SELECT min(a.kind) FROM callboard.actor a WHERE a.kind > kinds.kind)
+    FROM kinds WHERE kinds.kind IS NOT NULL AND %(kind)s = ''
+)
+SELECT
+    a.shard, a.address, a.kind, a.version, a.incarnation, a.status, a.reason, a.state, a.state_version, a.last_id,
+    a.sent, a.events, a.summary
+FROM kinds
+CROSS JOIN LATERAL (
+    SELECT * FROM callboard.actor l
+    WHERE l.kind = kinds.kind AND l.address > %(after)s AND l.address >= %(prefix)s
+        AND l.address < %(prefix)s || chr(1114111)
+    ORDER BY l.kind, l.address LIMIT %(limit)s
+) a
+ORDER BY a.address, a.shard LIMIT %(limit)s
+
+-- name: turns
+-- A worker's rows are in the shards of those who called it: all are looked at, by one step into the index each.
+SELECT
+    t.shard, t.id, t.recipient, t.sender, t.type, t.lane, t.sender_seq, t.version, t.outcome, t.causation,
+    t.deliveries, t.node, t.epoch, callboard.seconds(t.at)
+FROM generate_series(0, 256) AS s(shard)
+CROSS JOIN LATERAL (
+    SELECT * FROM callboard.turn r
+    WHERE r.shard = s.shard AND r.recipient = %(address)s
+    ORDER BY r.shard, r.recipient, r.version, r.id LIMIT %(limit)s
+) t
+ORDER BY t.version, t.at, t.id LIMIT %(limit)s
+
+-- name: peek
+SELECT
+    m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
+    greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
+    m.correlation, m.causation, m.started, m.sent_by_node,
+    CASE WHEN m.held THEN 'held' WHEN m.due_at > callboard.clock() THEN 'retrying' ELSE 'ready' END,
+    callboard.seconds(m.sent_at)
+FROM generate_series(0, 256) AS s(shard)
+CROSS JOIN LATERAL (
+    (SELECT * FROM callboard.message r
+     WHERE r.shard = s.shard AND r.recipient = %(address)s AND NOT r.held
+     ORDER BY r.shard, r.recipient, r.lane, r.id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM callboard.message h
+     WHERE h.shard = s.shard AND h.recipient = %(address)s AND h.held
+     ORDER BY h.shard, h.recipient, h.lane, h.id LIMIT %(limit)s)
+) m
+ORDER BY m.lane, m.id, m.shard LIMIT %(limit)s
+
+-- name: dead_letters
+SELECT
+    id, shard, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, 0.0::float8, last_error,
+    reply_to, correlation, causation, started, sent_by_node, reason, detail, callboard.seconds(at)
+FROM callboard.dead_letter ORDER BY number DESC LIMIT %(limit)s
+
+-- name: dead_letters_of
+SELECT
+    id, shard, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, 0.0::float8, last_error,
+    reply_to, correlation, causation, started, sent_by_node, reason, detail, callboard.seconds(at)
+FROM callboard.dead_letter WHERE recipient = %(recipient)s ORDER BY recipient, number DESC LIMIT %(limit)s
+
+-- name: decision
+SELECT
+    id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
+    callboard.seconds(requested_at), expires_seconds, callboard.seconds(expires_at), decided_by,
+    callboard.seconds(decided_at), note, callboard.seconds(release_at)
+FROM callboard.decision WHERE id = %(id)s
+
+-- name: decisions
+SELECT
+    id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
+    callboard.seconds(requested_at), expires_seconds, callboard.seconds(expires_at), decided_by,
+    callboard.seconds(decided_at), note, callboard.seconds(release_at)
+FROM callboard.decision
+ORDER BY number LIMIT %(limit)s
+
+-- name: decisions_by_status
+SELECT
+    id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
+    callboard.seconds(requested_at), expires_seconds, callboard.seconds(expires_at), decided_by,
+    callboard.seconds(decided_at), note, callboard.seconds(release_at)
+FROM callboard.decision
+WHERE status = %(status)s ORDER BY status, number LIMIT %(limit)s
+
+-- name: decisions_of_run
+SELECT
+    id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
+    callboard.seconds(requested_at), expires_seconds, callboard.seconds(expires_at), decided_by,
+    callboard.seconds(decided_at), note, callboard.seconds(release_at)
+FROM callboard.decision
+WHERE run = %(run)s AND (%(status)s = '' OR status = %(status)s) ORDER BY run, number LIMIT %(limit)s
+
+-- name: decide
+SELECT callboard.decide(
+    %(id)s, %(status)s, %(digest)s, %(by)s, %(note)s, %(hold_seconds)s, %(label)s, %(notice)s::jsonb)

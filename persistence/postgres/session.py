@@ -1,0 +1,324 @@
+"""A node's own channel to the database: six sessions, each for one purpose, because none may wait for another.
+
+    commit   the batches, one after the other; holds the node's lock
+    read     mailboxes, actors, members, and changes of ownership
+    listen   wake-ups          signal   wake-ups for others, which serialise with all of their kind
+    watch    waits for the lock of another node            heart   beats, in a thread; holds the lock too
+
+Their names carry the node's number and epoch: by these a successor ends them. Invariant: after `reconnect` returned
+True the node still has its epoch, and whatever was or was not committed can be read.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from ...mailbox.address import shard_of
+from ...mailbox.envelope import Envelope
+from ...mailbox.errors import StaleEpoch, StoreUnavailable
+from ..port import Port
+from ..rows import ActorRow, EventRow, Member, Timer
+from ..store import NodeInfo, Wake
+from ..unit import CommitResult, Unit
+from .arrays import integers, texts
+from .commit import claims, flatten, overlaps
+from .connect import Link, conninfo
+from .errors import Misfit, translated
+from .heart import Heart
+
+COMMIT_SECONDS = 20.0
+COMMIT_ROUNDS = 8
+"""How often a batch is tried whose units stop fitting while it is being looked at."""
+
+WATCH_SLICE_SECONDS = 0.25
+"""How long one wait for a lock lasts: it holds a snapshot, and a node that comes back queues for its lock behind it."""
+
+FAREWELL_SECONDS = 1.0
+"""How long a take-over waits for the sessions it ended to be gone."""
+
+
+class PostgresSession:
+    """Implements `Session`; made by `PostgresStore.join`."""
+
+    def __init__(self, dsn: str, info: NodeInfo, port: Port) -> None:
+        self.number = 0
+        self.epoch = 0
+        self._dsn = dsn
+        self._info = info
+        self._port = port
+        self._links: dict[str, Link] = {}
+        self._heart: Heart | None = None
+        self._seen_held: set[tuple[int, int]] = set()
+        self._look_everywhere = False
+        self._crashed = False
+        self._back_since: float | None = None
+
+    async def enter(self) -> None:
+        """Register, lock, and open the sessions.
+
+        Raises:
+            StoreUnavailable, SchemaMismatch.
+        """
+        link = self._links["commit"] = await Link.open(self._dsn, "callboard node commit")
+        info = self._info
+        [(self.number, self.epoch)] = await link.run(
+            "join_node",
+            {"boot": info.boot, "label": info.label, "lease_seconds": info.lease_seconds, "guest": info.guest},
+        )
+        await link.run("name_session", {"name": self._name("commit")})
+        await link.run("hold_lock", {"number": self.number})
+        for purpose in ("read", "listen", "signal", "watch"):
+            await self._open(purpose)
+
+    async def crash(self) -> None:
+        """End heart and sessions without a word, as the death of the process does. For tests."""
+        self._crashed = True
+        with anyio.CancelScope(shield=True):
+            if self._heart is not None:
+                await self._heart.stop(self._port)
+            for link in self._links.values():
+                await link.close()
+
+    async def exit(self) -> None:
+        """Stop the heart, leave, and close the sessions."""
+        with anyio.CancelScope(shield=True):
+            if self._heart is not None:
+                await self._heart.stop(self._port)
+            with suppress(StoreUnavailable):  # then closing the sessions frees the lock, and others take over
+                if "read" in self._links and not self._crashed:
+                    await self.leave()
+        await self.crash()
+
+    def _name(self, purpose: str) -> str:
+        return f"callboard node {self.number} epoch {self.epoch} {purpose}"
+
+    async def _open(self, purpose: str) -> None:
+        link = await Link.open(self._dsn, self._name(purpose))
+        self._links[purpose] = link
+        if purpose == "commit":
+            await link.run("hold_lock", {"number": self.number})
+        elif purpose == "listen":
+            await link.listen(f"callboard_node_{self.number}")
+        elif purpose == "watch":
+            self._seen_held.clear()
+
+    def _mine(self, **more: Any) -> dict[str, Any]:
+        return {"node": self.number, "epoch": self.epoch, **more}
+
+    # -- turns
+
+    async def commit(self, units: Sequence[Unit]) -> CommitResult:
+        """See `Session.commit`."""
+        rejected: dict[int, str] = {}
+        for _ in range(COMMIT_ROUNDS):
+            places = [index for index in range(len(units)) if index not in rejected]
+            batch = [units[index] for index in places] if rejected else units
+            try:
+                with translated():
+                    arguments = flatten(batch, self.number, self.epoch)
+                await self._links["commit"].run("commit_batch", arguments, seconds=COMMIT_SECONDS)
+            except Misfit:
+                rejected |= {places[index]: reason for index, reason in (await self._misfits(batch)).items()}
+            else:
+                return CommitResult(rejected=rejected)
+        raise StoreUnavailable(f"{len(units)} units stopped fitting {COMMIT_ROUNDS} times while they were looked at")
+
+    async def _misfits(self, units: Sequence[Unit]) -> dict[int, str]:
+        rows = await self._links["commit"].run("misfits", {"claims": claims(units)})
+        found: dict[int, str] = {}
+        for index, reason in rows:
+            found.setdefault(index, reason)
+        rest = [index for index in range(len(units)) if index not in found]
+        for index in overlaps([units[index] for index in rest]):
+            found[rest[index]] = "a row of it is touched twice in this batch"
+        return found
+
+    async def ready(
+        self, shards: Sequence[int], *, per_actor: int, limit: int, beyond: str = ""
+    ) -> tuple[list[Envelope], str]:
+        """See `Session.ready`. A mailbox with fewer than `per_actor` (and `limit`) messages is given whole."""
+        first, _, recipient = beyond.partition("|")
+        first_shard = int(first) if beyond else -1
+        rows = await self._links["read"].run(
+            "ready",
+            {
+                "shards": integers(sorted({shard for shard in shards if shard >= first_shard})),
+                "first_shard": first_shard,
+                "beyond": recipient,
+                "per_actor": min(per_actor, limit),
+                "limit": limit + 1,  # one more tells whether that was all
+            },
+        )
+        found = [Envelope(*row) for row in rows]
+        if len(found) <= limit:
+            return found, ""
+        beginning = found[limit]
+        kept = [e for e in found[:limit] if (e.shard, e.recipient) != (beginning.shard, beginning.recipient)]
+        return kept, f"{kept[-1].shard}|{kept[-1].recipient}"
+
+    async def mailbox(self, shard: int, address: str, *, limit: int) -> list[Envelope]:
+        """See `Session.mailbox`."""
+        rows = await self._links["read"].run("mailbox", {"shard": shard, "address": address, "limit": limit})
+        return [Envelope(*row) for row in rows]
+
+    async def load(self, addresses: Sequence[tuple[int, str]]) -> list[ActorRow]:
+        """See `Session.load`."""
+        wanted = {
+            "shards": integers([shard for shard, _ in addresses]),
+            "addresses": texts([address for _, address in addresses]),
+        }
+        return [ActorRow(*row) for row in await self._links["read"].run("load", wanted)]
+
+    async def journal(self, address: str, *, after: int = 0, limit: int = 10_000) -> list[EventRow]:
+        """See `Session.journal`."""
+        wanted = {"shard": shard_of(address), "address": address, "after": after, "limit": limit}
+        return [EventRow(*row) for row in await self._links["read"].run("journal", wanted)]
+
+    async def due(self, shards: Sequence[int], *, within_seconds: float, limit: int) -> list[Timer]:
+        """See `Session.due`."""
+        wanted = {"shards": integers(list(set(shards))), "within_seconds": within_seconds, "limit": limit}
+        return [Timer(*row) for row in await self._links["read"].run("due", wanted)]
+
+    # -- ownership
+
+    async def owned(self) -> set[int]:
+        """See `Session.owned`."""
+        return {row[0] for row in await self._links["read"].run("owned", self._mine())}
+
+    async def claim(self, shards: Sequence[int] | None = None) -> set[int]:
+        """See `Session.claim`."""
+        wanted = self._mine(shards=None if shards is None else integers(list(shards)))
+        return {row[0] for row in await self._links["read"].run("claim", wanted)}
+
+    async def give(self, shards: Sequence[int], to: int | None) -> None:
+        """See `Session.give`. Where `to` does not serve any more, the shards belong to nobody."""
+        await self._links["read"].run("give", self._mine(shards=integers(list(shards)), to=to))
+
+    async def members(self) -> list[Member]:
+        """See `Session.members`."""
+        return [Member(*row) for row in await self._links["read"].run("members")]
+
+    async def watch(self, member: Member, *, seconds: float) -> bool:
+        """See `Session.watch`."""
+        link, deadline = self._links["watch"], self._port.monotonic() + seconds
+        sight = (member.number, member.epoch)
+        if sight not in self._seen_held:
+            [(held,)] = await link.run("lock_held", {"number": member.number})
+            if not held:
+                await self._port.sleep(seconds)
+                return False
+            self._seen_held.add(sight)
+        while (left := deadline - self._port.monotonic()) > 0:
+            wait = {"number": member.number, "milliseconds": int(1000 * min(left, WATCH_SLICE_SECONDS)) + 1}
+            [(free,)] = await link.run("await_lock", wait)
+            if free:
+                return True
+            await anyio.lowlevel.checkpoint()  # statements are shielded: here a cancelled watch ends
+        return False
+
+    async def take_over(self, member: Member, *, by: str) -> set[int]:
+        """See `Session.take_over`. By lease only when this node has itself been in touch for two of its leases."""
+        if by == "lease" and self._is_fresh():
+            return set()
+        wanted = {"me": self.number, "my_epoch": self.epoch, "number": member.number, "epoch": member.epoch, "by": by}
+        taken = {row[0] for row in await self._links["read"].run("take_over", wanted)}
+        if taken:
+            await self._wait_for_farewell(member)
+        return taken
+
+    def _is_fresh(self) -> bool:
+        # After an outage all others look silent, though they are about to come back like this node just did.
+        return self._back_since is not None and (
+            self._port.monotonic() - self._back_since < 2 * self._info.lease_seconds
+        )
+
+    async def _wait_for_farewell(self, member: Member) -> None:
+        # Not for safety, which is the epoch's: so that the member's statements are over before its successor reads.
+        deadline = self._port.monotonic() + FAREWELL_SECONDS
+        while self._port.monotonic() < deadline:
+            [(held,)] = await self._links["read"].run("lock_held", {"number": member.number})
+            if not held:
+                return
+            await self._port.sleep(0.01)
+
+    # -- waking
+
+    async def wake(self, seconds: float) -> Wake | None:
+        """See `Session.wake`. After `reconnect` it says once to look at everything: wake-ups may have been lost."""
+        if self._look_everywhere:
+            self._look_everywhere = False
+            await anyio.lowlevel.checkpoint()
+            return Wake(None, members_changed=True)
+        payloads = [payload async for payload in self._links["listen"].notifications(seconds)]
+        if not payloads:
+            return None
+        words = {word for payload in payloads for word in payload.split(",")}
+        shards = frozenset(int(word) for word in words if word.isdecimal())
+        return Wake(None if "" in words else shards, members_changed="m" in words)
+
+    async def notify(self, recipients: Sequence[tuple[int, str]]) -> None:
+        """See `Session.notify`."""
+        await self._links["signal"].run("wake_owners", wake_arguments(recipients, self.number))
+
+    # -- life and death
+
+    async def start_heart(self, alive: Callable[[], bool]) -> None:
+        """See `Session.start_heart`."""
+        target = conninfo(self._dsn, self._name("heart"))
+        self._heart = Heart(target, self.number, self.epoch, self._info.beat_seconds, alive)
+        await self._heart.start(self._port)
+
+    async def draining(self) -> None:
+        """See `Session.draining`."""
+        await self._links["read"].run("drain_node", self._mine())
+
+    async def reconnect(self) -> bool:
+        """See `Session.reconnect`."""
+        broken = [purpose for purpose, link in self._links.items() if not await link.works()]
+        try:
+            for purpose in broken:
+                await self._links[purpose].close()
+                await self._open(purpose)
+            current = await self._links["read"].run("is_current", self._mine())
+        except StoreUnavailable:
+            return False
+        if not current:
+            raise StaleEpoch(
+                f"node {self.number} was superseded (epoch {self.epoch} is not current); "
+                "it must forget what it holds and join anew"
+            )
+        if broken:
+            self._look_everywhere = True
+            self._back_since = self._port.monotonic()
+        return True
+
+    async def leave(self) -> None:
+        """See `Session.leave`. On a new connection where the old one was cut, as a successor does."""
+        if not await self._links["read"].works():
+            await self._links["read"].close()
+            await self._open("read")
+        await self._links["read"].run("leave_node", self._mine())
+
+
+def wake_arguments(recipients: Sequence[tuple[int, str]], but: int | None) -> dict[str, Any]:
+    """The arguments of `wake_owners`."""
+    unique = set(recipients)
+    return {
+        "shards": integers(list({shard for shard, _ in unique})),
+        "recipients": texts([address for _, address in unique]),
+        "but": but,
+    }
+
+
+@asynccontextmanager
+async def joined(dsn: str, info: NodeInfo, port: Port) -> AsyncIterator[PostgresSession]:
+    """A node's session for the time of a block."""
+    session = PostgresSession(dsn, info, port)
+    try:
+        await session.enter()
+        yield session
+    finally:
+        await session.exit()

@@ -1,0 +1,258 @@
+"""`PostgresStore`: what everybody may ask of a PostgreSQL database, node or not.
+
+Outside calls borrow a session of a small pool for one statement each; a session that was cut is replaced when it is
+borrowed. Nodes do not use the pool: see `session`.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, Self
+
+import anyio
+import msgspec
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+from ...mailbox.address import shard_of
+from ...mailbox.envelope import DeadLetter, Envelope
+from ...mailbox.errors import AlreadyDecided, Conflict, NotFound, StoreUnavailable, UsageError
+from ..port import Port
+from ..rows import ActorRow, Decision, DecisionStatus, EventRow, MessageView, TurnRow, Verdict
+from ..store import NodeInfo
+from .commit import to_json
+from .connect import STATEMENT_SECONDS, Row, configure, connect, conninfo, make_dsn_safe, run
+from .errors import translated
+from .listener import Listener
+from .schema import check_schema
+from .session import PostgresSession, joined, wake_arguments
+
+BORROW_SECONDS = 5.0
+RECEIVE_POLL_SECONDS = 0.25
+"""How long an outside asker trusts that it would be woken (S11)."""
+
+_Pool = AsyncConnectionPool[AsyncConnection[Row]]
+
+
+class PostgresStore:
+    """Implements `Store` on PostgreSQL 14 or newer. Cheap to make; opened by `async with`, or by `connect`."""
+
+    def __init__(self, dsn: str, *, mailbox_limit: int = 10_000, sessions: int = 4) -> None:
+        """`mailbox_limit`: messages a mailbox takes from outside. `sessions`: how many outside calls at once."""
+        self._dsn = dsn
+        self._mailbox_limit = mailbox_limit
+        self._sessions = sessions
+        self._pool: _Pool | None = None
+        self._listener = Listener(dsn)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({make_dsn_safe(self._dsn)!r})"
+
+    @classmethod
+    async def connect(cls, dsn: str) -> Self:
+        """A store that is open already; end it with `close`.
+
+        Raises:
+            StoreUnavailable, SchemaMismatch: see `__aenter__`.
+        """
+        return await cls(dsn).__aenter__()
+
+    async def __aenter__(self) -> Self:
+        """Connect and check the schema. Harmless when open.
+
+        Raises:
+            StoreUnavailable: the database does not answer within about five seconds, or the DSN is none.
+            SchemaMismatch: the schema is missing, older or newer.
+        """
+        if self._pool is not None:
+            return self
+        # One plain session first: a pool retries a wrong password in silence and reports no more than "timeout".
+        probe = await connect(self._dsn, "callboard client")
+        try:
+            await check_schema(probe)
+        finally:
+            await probe.close()
+        self._pool = _Pool(
+            conninfo(self._dsn, "callboard client"),
+            kwargs={"autocommit": True},
+            min_size=1,
+            max_size=self._sessions,
+            timeout=BORROW_SECONDS,
+            configure=configure,
+            check=AsyncConnectionPool.check_connection,
+            open=False,
+        )
+        await self._pool.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all sessions. Harmless when closed."""
+        pool, self._pool = self._pool, None
+        with anyio.CancelScope(shield=True):
+            await self._listener.close()
+            if pool is not None:
+                await pool.close()
+
+    async def _run(self, query: str, params: dict[str, Any] | None = None) -> list[Row]:
+        if self._pool is None:
+            raise StoreUnavailable("the store is not open; use it in `async with`")
+        with translated():
+            connection = await self._pool.getconn()
+        try:
+            return await run(connection, query, params, STATEMENT_SECONDS)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._pool.putconn(connection)
+
+    # -- nodes
+
+    def join(self, info: NodeInfo, port: Port) -> AbstractAsyncContextManager[PostgresSession]:
+        """See `Store.join`."""
+        return joined(self._dsn, info, port)
+
+    async def now(self) -> float:
+        """See `Store.now`."""
+        [(seconds,)] = await self._run("now")
+        return float(seconds)
+
+    async def lease_number(self, holder: str, *, seconds: float) -> int:
+        """See `Store.lease_number`."""
+        [(number,)] = await self._run("lease_number", {"holder": holder, "seconds": seconds})
+        return int(number)
+
+    # -- messages from outside
+
+    async def send(self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = ()) -> list[bool]:
+        """See `Store.send`. The bound counts all of a mailbox's messages and holds for the normal lane only."""
+        if client_ids and len(client_ids) != len(envelopes):
+            raise UsageError(f"{len(client_ids)} client ids for {len(envelopes)} messages; give one for each, or none")
+        if not envelopes:
+            return []
+        with translated():
+            messages = to_json(
+                [_incoming(e, place, client_ids[place] if client_ids else "") for place, e in enumerate(envelopes)]
+            )
+        [(accepted,)] = await self._run("accept_messages", {"messages": messages, "mailbox_limit": self._mailbox_limit})
+        await self._wake([e for e, new in zip(envelopes, accepted, strict=True) if new])
+        return list(accepted)
+
+    async def _wake(self, envelopes: Sequence[Envelope]) -> None:
+        if envelopes:
+            with suppress(StoreUnavailable):  # the message is accepted; its owner also looks by itself (S11)
+                await self._run("wake_owners", wake_arguments([(e.shard, e.recipient) for e in envelopes], None))
+
+    async def receive(self, address: str, *, seconds: float, port: Port) -> list[Envelope]:
+        """See `Store.receive`."""
+        wanted = {"shard": shard_of(address), "address": address}
+        deadline = port.monotonic() + seconds
+        signal = await self._listener.attend(address)
+        try:
+            while True:
+                rows = await self._run("receive", wanted)
+                left = deadline - port.monotonic()
+                if rows or left <= 0:
+                    return [Envelope(*row) for row in rows]
+                await self._listener.wait(signal, min(left, RECEIVE_POLL_SECONDS), port)
+        finally:
+            self._listener.forget(address, signal)
+
+    # -- looking
+
+    async def actor(self, address: str) -> ActorRow | None:
+        """See `Store.actor`."""
+        rows = await self._run("actor", {"shard": shard_of(address), "address": address})
+        return ActorRow(*rows[0]) if rows else None
+
+    async def actors(self, *, kind: str = "", prefix: str = "", limit: int = 100, after: str = "") -> list[ActorRow]:
+        """See `Store.actors`."""
+        rows = await self._run("actors", {"kind": kind, "prefix": prefix, "limit": limit, "after": after})
+        return [ActorRow(*row) for row in rows]
+
+    async def journal(self, address: str, *, after: int = 0, limit: int = 10_000) -> list[EventRow]:
+        """See `Store.journal`."""
+        wanted = {"shard": shard_of(address), "address": address, "after": after, "limit": limit}
+        return [EventRow(*row) for row in await self._run("journal", wanted)]
+
+    async def turns(self, address: str, *, limit: int = 1_000) -> list[TurnRow]:
+        """See `Store.turns`."""
+        return [TurnRow(*row) for row in await self._run("turns", {"address": address, "limit": limit})]
+
+    async def peek(self, address: str, *, limit: int = 100) -> list[MessageView]:
+        """See `Store.peek`."""
+        rows = await self._run("peek", {"address": address, "limit": limit})
+        return [MessageView(Envelope(*row[:-2]), row[-2], row[-1]) for row in rows]
+
+    async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
+        """See `Store.dead_letters`."""
+        query = "dead_letters_of" if recipient else "dead_letters"
+        rows = await self._run(query, {"recipient": recipient, "limit": limit})
+        return [DeadLetter(Envelope(*row[:-3]), *row[-3:]) for row in rows]
+
+    # -- decisions
+
+    async def decision(self, id: str) -> Decision | None:
+        """See `Store.decision`."""
+        rows = await self._run("decision", {"id": id})
+        return Decision(*rows[0]) if rows else None
+
+    async def decisions(
+        self, *, status: DecisionStatus | None = None, run: str = "", limit: int = 100
+    ) -> list[Decision]:
+        """See `Store.decisions`."""
+        query = "decisions_of_run" if run else "decisions_by_status" if status else "decisions"
+        rows = await self._run(query, {"status": status or "", "run": run, "limit": limit})
+        return [Decision(*row) for row in rows]
+
+    async def decide(self, verdict: Verdict, notice: Envelope) -> Decision:
+        """See `Store.decide`."""
+        with translated():
+            message = to_json([msgspec.structs.asdict(notice)])
+        [(hit,)] = await self._run(
+            "decide",
+            {
+                "id": verdict.decision,
+                "status": verdict.status,
+                "digest": verdict.digest,
+                "by": verdict.by,
+                "note": verdict.note,
+                "hold_seconds": verdict.hold_seconds,
+                "label": verdict.label,
+                "notice": message,
+            },
+        )
+        found = await self.decision(verdict.decision)
+        if found is None:
+            raise NotFound(f"there is no decision {verdict.decision!r}; `callboard approvals` lists them")
+        if not hit:
+            raise _refusal(found, verdict)
+        await self._wake([notice])
+        return found
+
+
+def _incoming(envelope: Envelope, place: int, client_id: str) -> dict[str, Any]:
+    said = f"{envelope.type} {envelope.version} {envelope.body}".encode()
+    more = {"place": place, "client_id": client_id, "digest": sha256(said).hexdigest() if client_id else ""}
+    return msgspec.structs.asdict(envelope) | more
+
+
+def _refusal(decision: Decision, verdict: Verdict) -> Conflict:
+    """Why a decision could not be made, from the row as it is now."""
+    if decision.status != "pending":
+        return AlreadyDecided(
+            f"decision {decision.id} was {decision.status} by {decision.decided_by or 'the system'} "
+            f"at {_moment(decision.decided_at)}; a decision is made once"
+        )
+    if decision.digest != verdict.digest:
+        return Conflict(
+            f"decision {decision.id}: the digest {verdict.digest[:12]} is not that of the arguments on record "
+            f"({decision.digest[:12]}); look at it again"
+        )
+    return AlreadyDecided(f"decision {decision.id} expired at {_moment(decision.expires_at)}; ask for a new one")
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,175 @@
+"""What the store keeps, as plain values: one class a table. Times are seconds since 1970 by the store's clock."""
+
+from typing import Literal
+
+import msgspec
+
+from ..mailbox.envelope import Envelope
+from ..mailbox.lane import Lane
+
+ActorStatus = Literal["active", "failed", "parked", "paused", "completed", "cancelled", "escalated", "stopped"]
+"""active: takes messages. failed: waits for its supervisor. parked: waits for a person or a fix, with a reason.
+paused: stopped by an operator. completed, cancelled, escalated, stopped: has ended (stopped: by its supervisor, which
+may start it again). All but active take system messages only."""
+
+ENDED: frozenset[str] = frozenset({"completed", "cancelled"})
+"""Statuses in which an actor takes nothing any more but a new start by its supervisor."""
+
+DecisionStatus = Literal["pending", "approved", "released", "denied", "expired", "superseded"]
+
+
+class ActorRow(msgspec.Struct):
+    """An actor between two turns."""
+
+    shard: int
+    address: str
+    kind: str
+    """Wire name of its class."""
+    version: int
+    """How many turns were committed; a commit names the version that it expects."""
+    incarnation: int = 1
+    """How often it was started."""
+    status: ActorStatus = "active"
+    reason: str = ""
+    """Why it is not active, in a sentence for a person."""
+    state: bytes = b""
+    """msgpack of its state struct; empty before the first turn."""
+    state_version: int = 1
+    last_id: int = 0
+    """The greatest message id its turns made."""
+    sent: int = 0
+    """How many messages it sent; numbers the next one."""
+    events: int = 0
+    """How many events it recorded; numbers the next one."""
+    summary: str = ""
+    """A small JSON object the actor shows in lists; empty for none."""
+
+
+class EventRow(msgspec.Struct):
+    """An event: a past-tense fact in an actor's journal."""
+
+    shard: int
+    address: str
+    seq: int
+    """From 1, without gaps."""
+    type: str
+    body: str
+    """JSON text."""
+    at: float = 0.0
+    node: int = 0
+    """Number of the node whose turn recorded it."""
+
+
+class TurnRow(msgspec.Struct, gc=False):
+    """What "done" means: one row for each message that was handled. Pruned after the retention time."""
+
+    shard: int
+    id: int
+    recipient: str
+    sender: str
+    type: str
+    lane: int
+    sender_seq: int
+    version: int
+    """The recipient's version after the turn; 0 for a worker."""
+    outcome: str
+    """done, refused, dead, or cancelled."""
+    causation: int = 0
+    deliveries: int = 1
+    node: int = 0
+    epoch: int = 0
+    at: float = 0.0
+
+
+class Timer(msgspec.Struct):
+    """A message that is put into an actor's own mailbox when due."""
+
+    shard: int
+    address: str
+    key: str
+    """One timer a key: setting it again replaces it."""
+    generation: int
+    """Raised by each setting, so that a fire that was already under way can be told from the new timer's."""
+    delay_seconds: float
+    """From the commit (when set), or from now (when read)."""
+    type: str
+    version: int
+    body: str
+    lane: int = int(Lane.NORMAL)
+    period_seconds: float = 0.0
+    """0: fires once. Else the next is due one period after this one was *due* (no drift)."""
+
+
+class Decision(msgspec.Struct):
+    """A gated call and what was decided of it. Belongs to no shard; changes by compare-and-set only."""
+
+    id: str
+    run: str
+    """Address of the actor that holds the message."""
+    call: str
+    """The call's id within that run."""
+    message_id: int
+    """The held message."""
+    approvals: str
+    """Address of the approval actor that is told."""
+    kind: Literal["approval", "in-doubt"]
+    tool: str
+    arguments: str
+    """Canonical JSON, what the digest covers."""
+    digest: str
+    reason: str
+    status: DecisionStatus = "pending"
+    requested_by: str = ""
+    requested_at: float = 0.0
+    expires_seconds: float = 0.0
+    """Given from the request on; 0: does not expire."""
+    expires_at: float = 0.0
+    decided_by: str = ""
+    decided_at: float = 0.0
+    note: str = ""
+    release_at: float = 0.0
+    """approved: until then it can be taken back."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What somebody wants to decide."""
+
+    decision: str
+    status: Literal["approved", "denied", "expired"]
+    digest: str
+    """Of the arguments that were shown; anything else is refused."""
+    by: str
+    """The authenticated principal."""
+    note: str = ""
+    hold_seconds: float = 0.0
+    label: str = ""
+    """What the principal calls itself (`--by`); shown, never trusted."""
+
+
+class MessageView(msgspec.Struct):
+    """A message as the inspector shows it."""
+
+    envelope: Envelope
+    state: Literal["ready", "retrying", "held"]
+    sent_at: float
+
+
+class Member(msgspec.Struct):
+    """A node, as the others see it."""
+
+    number: int
+    epoch: int
+    boot: str
+    status: Literal["up", "draining", "left", "dead"]
+    beat_age_seconds: float
+    shards: int
+    label: str = ""
+    guest: bool = False
+    """Serves a few shards for a while and is given no others."""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Which held message a turn moves: by its id in the actor's shard."""
+
+    id: int
+    address: str

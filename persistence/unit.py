@@ -1,0 +1,81 @@
+"""A unit: everything that one actor's turns in a batch, or one worker's call, want written. All of it or nothing.
+
+A batch is a list of units and one transaction. The store checks each unit against what is on disk; the units that
+fail the check are left out and named in the result, the others commit. Units of one batch belong to different actors.
+"""
+
+import msgspec
+
+from ..mailbox.envelope import DeadLetter, Envelope
+from .rows import ActorRow, Decision, DecisionStatus, EventRow, Timer, TurnRow
+
+
+class Retry(msgspec.Struct, gc=False):
+    """A message that stays where it is and is tried again."""
+
+    id: int
+    delay_seconds: float
+    deliveries: int
+    failures: int
+    last_error: str
+    started: bool = False
+
+
+class Fire(msgspec.Struct, gc=False):
+    """A timer that was due: advanced by its period, or deleted. `sends` of its unit holds the message."""
+
+    address: str
+    key: str
+    generation: int
+
+
+class Move(msgspec.Struct, gc=False):
+    """A compare-and-set on a decision row, within the unit.
+
+    The unit fails where the row is not in `before`; unless `must` is false: then nothing happens to the row.
+    """
+
+    decision: str
+    before: DecisionStatus
+    after: DecisionStatus
+    note: str = ""
+    must: bool = True
+
+
+class Unit(msgspec.Struct):
+    """What to write. `actor` is None for a worker's call and for a timer's fire."""
+
+    shard: int
+    actor: ActorRow | None = None
+    """The row as it shall be; `expected` is the version it has now on disk, 0 where there is no row yet."""
+    expected: int = 0
+    acks: list[int] = []
+    """Messages handled: deleted. Each must be there, not held."""
+    turns: list[TurnRow] = []
+    sends: list[Envelope] = []
+    """New messages, to any shard."""
+    holds: list[Envelope] = []
+    """New messages of this shard that wait for a release."""
+    releases: list[int] = []
+    """Held messages of this shard that may go now. Each must be there, held."""
+    drops: list[int] = []
+    """Held messages of this shard that never go. Each must be there, held."""
+    withdraws: list[int] = []
+    """Messages of this shard, held or not, taken back where they are still there; no check."""
+    retries: list[Retry] = []
+    """Messages that stay. Each must be there, not held."""
+    dead: list[DeadLetter] = []
+    """Messages given up, moved to the dead letters; also listed in `acks` (or `drops`)."""
+    events: list[EventRow] = []
+    timers: list[Timer] = []
+    timers_cancelled: list[str] = []
+    """Keys of `actor`'s timers."""
+    fires: list[Fire] = []
+    decisions: list[Decision] = []
+    moves: list[Move] = []
+
+
+class CommitResult(msgspec.Struct):
+    """What became of a batch: `rejected` maps the index of each unit that was left out to the reason."""
+
+    rejected: dict[int, str] = {}

@@ -1,0 +1,1 @@
+"""Tests, named by the guarantee they hold; they may import everything."""

@@ -1,0 +1,76 @@
+"""A store under test with what the tests need beside the protocol: to move its clock, and to hurt its nodes."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+from callboard.persistence.memory import MemorySession, MemoryStore
+from callboard.persistence.port import Port, RealPort
+from callboard.persistence.store import NodeInfo, Session, Store
+
+LEASE_SECONDS = 5.0
+
+
+class MovedPort(RealPort):
+    """The real machine, but its wall clock can be moved."""
+
+    def __init__(self) -> None:
+        self.moved_seconds = 0.0
+
+    def wall(self) -> float:
+        return super().wall() + self.moved_seconds
+
+
+class World(Protocol):
+    """One store and the ways to bend it."""
+
+    @property
+    def store(self) -> Store:
+        """The store under test."""
+        ...
+
+    @property
+    def port(self) -> Port:
+        """What its nodes and askers wait with."""
+        ...
+
+    def join(
+        self, boot: str = "boot-1", *, guest: bool = False, label: str = ""
+    ) -> AbstractAsyncContextManager[Session]:
+        """A node; its lease is LEASE_SECONDS."""
+        ...
+
+    async def pass_time(self, seconds: float) -> None:
+        """Move the store's clock."""
+        ...
+
+    async def crash(self, session: Session) -> None:
+        """Its process dies: the lock is free, nothing of it runs any more."""
+        ...
+
+
+class MemoryWorld:
+    """The memory store, by its own hooks."""
+
+    def __init__(self) -> None:
+        self.port = MovedPort()
+        self.store = MemoryStore(self.port)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls) -> AsyncIterator[World]:
+        """A new one."""
+        yield cls()
+
+    @asynccontextmanager
+    async def join(self, boot: str = "boot-1", *, guest: bool = False, label: str = "") -> AsyncIterator[Session]:
+        info = NodeInfo(boot, label=label, lease_seconds=LEASE_SECONDS, beat_seconds=0.02, guest=guest)
+        async with self.store.join(info, self.port) as session:
+            yield session
+
+    async def pass_time(self, seconds: float) -> None:
+        self.port.moved_seconds += seconds
+
+    async def crash(self, session: Session) -> None:
+        assert isinstance(session, MemorySession)
+        session.crash()

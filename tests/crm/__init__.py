@@ -1,0 +1,1 @@
+"""The support desk: its data, its tools, its model and the checks of its ledger."""

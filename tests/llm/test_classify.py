@@ -1,0 +1,90 @@
+"""Which errors of a model client are worth another attempt."""
+
+import socket
+import ssl
+import urllib.error
+from decimal import Decimal
+from email.message import Message
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from callboard.actors.llm.client import ModelError, PermanentModelError, TransientModelError, classify
+from callboard.mailbox.errors import CallboardError
+
+
+class SdkError(Exception):
+    def __init__(self, text: str = "", **attributes: Any) -> None:
+        super().__init__(text)
+        self.__dict__.update(attributes)
+
+
+class NetworkError(Exception):
+    """As in httpx."""
+
+
+class ConnectError(NetworkError):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (TransientModelError("x"), "transient"),
+        (PermanentModelError("503 x"), "permanent"),
+        (TimeoutError(), "transient"),
+        (ConnectionResetError(), "transient"),
+        (socket.gaierror(-2, "no name"), "transient"),
+        (OSError(101, "network unreachable"), "transient"),
+        (ssl.SSLError("eof"), "transient"),
+        (ssl.SSLCertVerificationError("expired"), "permanent"),
+        (FileNotFoundError("cert.pem"), "bug"),
+        (ConnectError("refused"), "transient"),
+        *((SdkError(status_code=status), "transient") for status in (408, 409, 425, 429, 500, 502, 503, 504, 529)),
+        *((SdkError(status_code=status), "permanent") for status in (301, 400, 401, 403, 404, 413, 422)),
+        (SdkError(code=503), "transient"),
+        (SdkError(code=400), "permanent"),
+        (SdkError(status=429), "transient"),
+        (SdkError(response=SimpleNamespace(status_code=401)), "permanent"),
+        (SdkError(status_code=429, code="insufficient_quota"), "permanent"),
+        (SdkError(status_code=429, code="rate_limit_exceeded"), "transient"),
+        (SdkError(status_code=-1), "bug"),
+        (SdkError(status_code=True), "bug"),
+        (SdkError(code=lambda: 429), "bug"),
+        (urllib.error.HTTPError("u", 401, "no", Message(), None), "permanent"),  # an OSError
+        (urllib.error.URLError("refused"), "transient"),
+        (Exception("429 Too Many Requests"), "transient"),
+        (RuntimeError("HTTP 503: busy"), "transient"),
+        (Exception("401 Unauthorized"), "permanent"),
+        (Exception("4290 things"), "bug"),
+        (Exception("line 429"), "bug"),
+        (Exception(), "bug"),
+        (ValueError("500 rows expected"), "bug"),
+        (SdkError("503 busy"), "bug"),
+        (IndexError("script"), "bug"),
+        (KeyboardInterrupt(), "bug"),
+    ],
+)
+def test_w17_errors_are_classed_by_what_to_do(error: BaseException, expected: str) -> None:
+    assert classify(error) == expected
+
+
+def test_httpx_errors_are_classed_without_importing_httpx() -> None:
+    httpx = pytest.importorskip("httpx")
+    request = httpx.Request("GET", "http://x")
+    assert classify(httpx.ReadTimeout("x", request=request)) == "transient"
+    assert classify(httpx.ConnectError("x")) == "transient"
+    assert classify(httpx.RemoteProtocolError("x")) == "transient"
+    assert classify(httpx.UnsupportedProtocol("x")) == "bug"
+    for status, expected in ((400, "permanent"), (503, "transient")):
+        response = httpx.Response(status, request=request)
+        assert classify(httpx.HTTPStatusError("x", request=request, response=response)) == expected
+
+
+def test_w20_an_error_says_what_the_attempt_cost() -> None:
+    error = TransientModelError("timed out", 17.5, cost_usd=0.002)
+    assert (str(error), error.retry_after_seconds, error.cost_usd) == ("timed out", 17.5, Decimal("0.002"))
+    assert PermanentModelError("no").cost_usd == 0
+    assert issubclass(ModelError, CallboardError)
+    assert TransientModelError("x").retry_after_seconds is None

@@ -1,0 +1,1 @@
+"""Addresses, ids, bodies, message types and lane queues: pure values."""

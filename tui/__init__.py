@@ -1,0 +1,1 @@
+"""Look and decide: the terminal user interface over service.operations."""
