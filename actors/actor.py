@@ -81,12 +81,13 @@ def _message_types(cls: type, name: str, function: Callable[..., Any], scope: Ma
         raise UsageError(f"{cls.__qualname__}.{name}: cannot read its annotations: {error}") from error
     hint = hints.get(parameters[1])
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    kinds = list(typing.get_args(hint)) if union else [hint]
-    for kind in kinds:
+    kinds: list[type[Message]] = []
+    for kind in typing.get_args(hint) if union else (hint,):
         if not (isinstance(kind, type) and issubclass(kind, Message)):
             raise UsageError(
                 f"{cls.__qualname__}.{name}: {parameters[1]!r} must be annotated with a Message type, not {hint!r}"
             )
+        kinds.append(kind)
     return kinds
 
 

@@ -97,6 +97,7 @@ class Approvals(Actor[Stateless], kind="approvals"):
     @on
     def decided(self, message: Decided, ctx: Context) -> None:
         ctx.cancel_timer(f"expiry:{message.decision}")
+        ctx.cancel_timer(f"hold:{message.decision}")  # a decision taken back while it was held
         if message.status == "approved" and message.hold_seconds > 0:
             ctx.schedule(f"hold:{message.decision}", message.hold_seconds, HoldOver(message))
         else:

@@ -4,10 +4,11 @@
 so if one fails, those after it fail too, and the cell is thrown away and read again. Invariants: one turn at a time
 (`busy`); at most one open unit (`unit`), which the committer closes when it takes the batch; `complete` says that all
 that waits for this actor on disk is in `queue` or in a unit, which is what allows a message to be handed over in memory
-without overtaking an older one.
+without overtaking an older one. What an actor that stands still does not take stays on disk only.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,7 +18,12 @@ from ..mailbox.queue import LaneQueue
 from ..persistence.rows import ENDED, ActorRow
 from ..persistence.unit import Unit
 from .actor import Actor
-from .spec import Spec
+from .directives import Park
+from .retry import RetryPolicy
+from .spec import Child, Spec
+
+UNREADABLE = "schema:"
+"""How the reason begins of an actor that was parked because its state could not be read."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}
@@ -46,6 +52,7 @@ class Cell:
         "spec",
         "unit",
         "used",
+        "wakes_at",
     )
 
     def __init__(self, address: str, shard: int, spec: Spec, make: Callable[[], Actor[Any]], *, complete: bool) -> None:
@@ -71,10 +78,15 @@ class Cell:
         self.declined_at = 0
         self.refill = False
         self.used = 0.0
+        self.wakes_at: float | None = None
+        """When the pump looks at it again by itself, for a message in back-off."""
 
     def lanes(self) -> int:
-        """How many lanes this actor takes messages from: all of them while active, else system messages only."""
-        return 3 if self.row is None or self.row.status == "active" else 1
+        """How many lanes this actor takes messages from: all of them while active, else system messages only.
+
+        One that has ended takes all too, to refuse them.
+        """
+        return 3 if self.row is None or self.row.status == "active" or self.ended() else 1
 
     def ended(self) -> bool:
         """Whether it takes nothing any more."""
@@ -82,43 +94,75 @@ class Cell:
 
     def idle(self) -> bool:
         """Whether it could be forgotten without losing anything but time."""
-        return not (self.busy or self.in_flight or self.unit or self.ids) and self.loaded and self.complete
+        if self.busy or self.in_flight or self.unit or self.ids:
+            return False
+        return self.loaded and (self.complete or self.lanes() < 3)
+
+    def retry_policy(self) -> RetryPolicy:
+        """That of its class; needs no object, which is what could not be made."""
+        return self.spec.actor.retry if isinstance(self.spec, Child) else Actor.retry
+
+    def kind(self) -> str:
+        """Wire name of its class."""
+        return self.spec.actor.kind if isinstance(self.spec, Child) else "supervisor"
 
     def load(self, row: ActorRow | None) -> None:
-        """Take the row that was read; None where the actor does not exist yet.
-
-        Raises:
-            msgspec.MsgspecError: when its state cannot be read by this version of its class.
-        """
+        """Take the row that was read; None where the actor does not exist yet."""
         self.row = row
-        self.actor = self._object(row) if row is not None else None
         self.loaded = True
+        if row is not None and row.status == "parked" and row.reason.startswith(UNREADABLE):
+            # Parked by a version that could not read it: it goes on by itself under one that can.
+            with suppress(Exception):
+                self.object()
+                row.status, row.reason = "active", ""
+        if self.lanes() < 3:
+            self.complete = False
 
     def revive(self) -> None:
-        """After a failed turn: throw the object away and make it anew from the last good snapshot."""
-        self.actor = self._object(self.row) if self.row is not None else None
+        """After a failed turn: throw the object away; the next turn makes it anew from the last good snapshot."""
+        self.actor = None
+        if self.row is not None and self.row.version == 0:
+            self.row = None  # the turn that was to create it has failed
 
-    def create(self, kind: str) -> None:
-        """There is no row yet: begin one, in memory only."""
-        self.row = ActorRow(self.shard, self.address, kind, version=0)
-        self.actor = self._object(self.row)
+    def create(self) -> ActorRow:
+        """There is no row yet: begin one, in memory only; incarnation 0 says that it was never started."""
+        self.row = ActorRow(self.shard, self.address, self.kind(), version=0, incarnation=0)
+        return self.row
 
-    def _object(self, row: ActorRow | None) -> Actor[Any]:
+    def object(self) -> Actor[Any]:
+        """The actor as its row has it.
+
+        Raises:
+            Park: this version of its class cannot read its state, which is left as it is.
+            Exception: whatever the class's constructor or `initial` raised.
+        """
+        if self.actor is not None:
+            return self.actor
         actor = self.make()
-        if row is None or not row.state:
+        if self.row is None or not self.row.state:
             actor.state = actor.initial()
         else:
             kind = type(actor).state_type
             decoder = _decoders.get(kind)
             if decoder is None:
                 decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
-            actor.state = decoder.decode(row.state)
+            try:
+                actor.state = decoder.decode(self.row.state)
+            except msgspec.MsgspecError as error:
+                raise Park(f"{UNREADABLE} {error}") from error
+        self.actor = actor
         return actor
 
     def snapshot(self) -> bytes:
         """The state as it is now."""
         assert self.actor is not None
         return _encoder.encode(self.actor.state)
+
+    def summary(self) -> str:
+        """What it shows in lists, as it is now."""
+        assert self.actor is not None
+        summary = self.actor.summary()
+        return codec.encode(summary) if summary else ""
 
     def open_unit(self, row: ActorRow) -> Unit:
         """The unit that this actor's turns of the current batch go into; `row` is as it was before the turn."""
@@ -130,9 +174,6 @@ class Cell:
         """Hand the open unit over to the committer."""
         unit = self.unit
         assert unit is not None
-        if unit.actor is not None and self.actor is not None:
-            summary = self.actor.summary()
-            unit.actor.summary = codec.encode(summary) if summary else ""
         self.unit = None
         self.in_flight += 1
         return unit

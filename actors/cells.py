@@ -31,6 +31,8 @@ SLICE_TURNS = 64
 """Turns that the pump runs before it lets other tasks have the loop."""
 ACTOR_TURNS = 20
 """Turns in a row for one actor before the next one's."""
+QUEUE_LIMIT = 1_000
+"""Messages of one actor that are handed over in memory; more wait on disk to be read, so that memory stays bounded."""
 CAPABLE_NODE_SECONDS = 5.0
 """How long a message that this process cannot read waits before it is looked at again; a capable node may have it
 by then. Not a retry: nothing is charged."""
@@ -49,6 +51,8 @@ class Cells:
         """Shards whose mailboxes were read to the end once: an actor without a cell has nothing on disk there."""
         self.leaving: set[int] = set()
         """Shards that are being given away: no turn of theirs begins."""
+        self.doubts = 0
+        """How often all that is believed of the disk had to be read anew (`doubt`)."""
         self.reads_running = 0
         self.wants_unit: Callable[[Cell], None] = lambda cell: None
         self.wants_load: Callable[[Cell], None] = lambda cell: None
@@ -68,10 +72,13 @@ class Cells:
         cell = self._cell(envelope)
         if cell is None:
             return
+        if len(cell.queue) >= QUEUE_LIMIT or envelope.lane >= cell.lanes():
+            cell.complete = False
         if not cell.complete:
             # Older ones wait on disk; this one is read in its turn.
             cell.declined_at = commit
-            self.refill_when_low(cell)
+            if envelope.lane < cell.lanes():
+                self.refill_when_low(cell)
             return
         self._put(cell, envelope)
 
@@ -82,6 +89,9 @@ class Cells:
         cell = self._cell(envelope)
         if cell is None:
             return False
+        if envelope.lane >= cell.lanes():
+            cell.complete = False  # it stands still: on disk it costs nothing
+            return False
         envelope.deliveries += 1
         self._put(cell, envelope)
         return True
@@ -90,7 +100,7 @@ class Cells:
         cell = self.cells.get(envelope.recipient)
         if cell is not None:
             return cell
-        if not envelope.recipient.startswith(self.tree.address):
+        if not f"{envelope.recipient}/".startswith(f"{self.tree.address}/"):
             # Another program's, in the same database: it stays where it is.
             return None
         spec = self.tree.find(envelope.recipient)
@@ -146,14 +156,16 @@ class Cells:
     def _run(self, cell: Cell) -> int:
         """Turns of one cell, as many as it may have in a row; how many there were."""
         turns = 0
-        while not cell.busy and self.cells.get(cell.address) is cell and cell.shard not in self.leaving:
+        if self.cells.get(cell.address) is not cell:
+            return turns
+        while not cell.busy and cell.shard not in self.leaving:
             if turns >= ACTOR_TURNS:
                 self.schedule(cell)
                 break
             if cell.solo and (cell.unit is not None or cell.in_flight):
                 break
             now = self.port.monotonic()
-            envelope = cell.queue.take(now, cell.lanes() if not cell.ended() else 3)
+            envelope = cell.queue.take(now, cell.lanes())
             if envelope is None:
                 self._wait_for_due(cell, now)
                 break
@@ -164,9 +176,19 @@ class Cells:
             else:
                 cell.busy = True
                 self._failed(cell, envelope, error)
-        if not cell.complete and len(cell.queue) < ACTOR_TURNS:
+        if cell.lanes() < 3:
+            self._shed(cell)
+        elif not cell.complete:
             self.refill_when_low(cell)
         return turns
+
+    def _shed(self, cell: Cell) -> None:
+        """It stands still: what it does not take stays on disk only, however long that lasts."""
+        shed = [envelope.id for envelope in cell.queue.drain(cell.lanes())]
+        if shed:
+            cell.ids.difference_update(shed)
+            self.seen.difference_update(shed)
+            cell.complete = False
 
     def _turn(self, cell: Cell, envelope: Envelope) -> None:
         cell.busy = True
@@ -178,7 +200,7 @@ class Cells:
             envelope.last_error = str(error)
             self._again(cell, envelope)
             return
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its turn's failure, and no more
             self._failed(cell, envelope, error)
             return
         if rest is None:
@@ -193,7 +215,7 @@ class Cells:
         try:
             with self.port.deadline(cell.actor.turn_seconds):
                 await rest
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - as above
             if self.cells.get(cell.address) is cell:
                 self._failed(cell, envelope, error)
             return
@@ -204,7 +226,7 @@ class Cells:
     def _done(self, cell: Cell, envelope: Envelope, ctx: Any) -> None:
         try:
             self.runner.succeed(cell, envelope, ctx)
-        except Exception as error:  # a state or a summary that cannot be stored: the turn's own fault
+        except Exception as error:  # noqa: BLE001 - a state or summary that cannot be stored: the turn's own fault
             self._failed(cell, envelope, error)
             return
         cell.busy = False
@@ -226,11 +248,15 @@ class Cells:
 
     def _wait_for_due(self, cell: Cell, now: float) -> None:
         due = cell.queue.next_due(cell.lanes())
-        if due is not None and due > now and self._group is not None:
-            self.port.spawn(self._group, self._wake_at, cell, due - now, name=f"due {cell.address}")
+        if due is None or self._group is None or (cell.wakes_at is not None and cell.wakes_at <= due):
+            return
+        cell.wakes_at = due
+        self.port.spawn(self._group, self._wake_at, cell, due, due - now, name=f"due {cell.address}")
 
-    async def _wake_at(self, cell: Cell, seconds: float) -> None:
+    async def _wake_at(self, cell: Cell, due: float, seconds: float) -> None:
         await self.port.sleep(seconds)
+        if cell.wakes_at == due:
+            cell.wakes_at = None
         self.schedule(cell)
 
     # --- leaving memory ----------------------------------------------------------------------------------------
@@ -270,7 +296,7 @@ class Cells:
     ) -> Cell | None:
         """Forget a cell and read it again, with its mailbox.
 
-        `solo` and `poison` follow a batch that the database refused (see `Cell`). The fresh cell, which takes no turn
+        `solo` or `poison` follow a batch that the database refused (see `Cell`). The fresh cell, which takes no turn
         before it is loaded; None where `cell` was forgotten already.
         """
         if self.cells.get(cell.address) is not cell:
@@ -285,6 +311,18 @@ class Cells:
             self.wants_load(fresh)
         self.wants_refill(fresh)
         return fresh
+
+    def doubt(self, commit: int) -> None:
+        """There may be older messages on disk for any actor here: hand nothing over before that was read.
+
+        So after shards came in (their senders wrote to actors of ours under their former owner), and after a commit
+        whose answer was lost (what it sent was not handed over).
+        """
+        self.doubts += 1
+        self.swept.clear()
+        for cell in self.cells.values():
+            cell.complete = False
+            cell.declined_at = commit
 
     def forget_shards(self, shards: set[int]) -> None:
         """These shards are another node's now."""

@@ -30,8 +30,11 @@ NUMBER_SECONDS = 86_400.0
 class Client:
     """Sends, asks and decides from outside."""
 
-    def __init__(self, store: Store, port: Port | None = None) -> None:
+    def __init__(self, store: Store, port: Port | None = None, *, number_seconds: float = NUMBER_SECONDS) -> None:
+        """`number_seconds`: how long it leases its number; a program that ends at once takes a short one, as there are
+        only some thousands."""
         self.store = store
+        self._number_seconds = number_seconds
         self.port: Port = port or RealPort()
         self._holder = self.port.token()
         self._number = -1
@@ -41,8 +44,8 @@ class Client:
 
     async def _clock(self) -> IdClock:
         if self._ids is None or self.port.monotonic() >= self._renew_at:
-            number = await self.store.lease_number(self._holder, seconds=NUMBER_SECONDS)
-            self._renew_at = self.port.monotonic() + NUMBER_SECONDS / 2
+            number = await self.store.lease_number(self._holder, seconds=self._number_seconds)
+            self._renew_at = self.port.monotonic() + self._number_seconds / 2
             if self._ids is None or number != self._number:
                 self._ids, self._number = IdClock(number, self.port.wall), number
         return self._ids

@@ -5,7 +5,8 @@ idle system commits at once. Only here does anything leave a turn: hand-over in 
 
 When the answer to a commit is lost, nobody knows whether it landed. The same batch is sent again once the store
 answers: units that landed fail their check now (their messages are gone, their versions moved), which does no harm,
-and those that did not land commit. A unit whose values the database refuses is found by bisection.
+and those that did not land commit. What the landed ones sent is on disk and was not handed over: `doubt` sees to it
+that nothing sent later overtakes it. A unit whose values the database refuses is found by bisection.
 """
 
 import logging
@@ -60,6 +61,8 @@ class Committer:
         self.elsewhere: Callable[[list[tuple[int, str]]], None] = lambda recipients: None
         self.recover: Callable[[], Awaitable[None]]
         """Returns when the store answers again under the same epoch; raises StaleEpoch when it was superseded."""
+        self.doubt: Callable[[], None] = lambda: None
+        """There may be messages on disk that were not handed over."""
         self.after: Callable[[], None] = lambda: None
         self.is_mine: Callable[[int], bool] = lambda shard: False
         self._cells: dict[str, Cell] = {}
@@ -73,7 +76,8 @@ class Committer:
 
     def take_cell(self, cell: Cell) -> None:
         """A cell has an open unit that wants committing."""
-        if cell.unit is not None and cell.address not in self._cells:
+        # By identity: a cell that was thrown away may still stand there in the place of the fresh one.
+        if cell.unit is not None and self._cells.get(cell.address) is not cell:
             self._cells[cell.address] = cell
             self._wake()
 
@@ -106,7 +110,7 @@ class Committer:
 
     def has_room(self) -> bool:
         """Whether more turns may be run."""
-        return len(self._cells) + len(self._loose) < PENDING_UNITS
+        return self.pending() < PENDING_UNITS
 
     # --- committing --------------------------------------------------------------------------------------------
 
@@ -149,6 +153,7 @@ class Committer:
         return batch
 
     async def _commit(self, batch: list[Entry]) -> None:
+        lost = False
         while True:
             try:
                 # A cancelled commit would be an unknown one; it is bounded by the store's own timeouts.
@@ -157,10 +162,15 @@ class Committer:
             except StoreUnavailable as error:
                 log.warning("a commit of %d units got no answer: %s", len(batch), error)
                 await self.recover()
+                lost = True
             except BadRow as error:
+                if lost:
+                    self.doubt()
                 await self._bisect(batch, error)
                 return
             else:
+                if lost:
+                    self.doubt()
                 self._landed(batch, result)
                 return
 

@@ -4,7 +4,8 @@
     Reject      the message is at fault: a dead letter now, the actor goes on
     Park        a person must look: the actor stops taking messages, this one stays first in line
     Fatal       the actor is at fault: a dead letter and an actor failure at once, its supervisor decides
-    (a bug)     the turn is discarded and retried with back-off; after `max_failures` a dead letter and one actor failure
+    (a bug)     the turn is discarded and retried with back-off; after `max_failures` it is a dead letter and one actor
+                failure
 
 The most severe one in an exception's explicit `__cause__` chain, or in an exception group, decides: wrapping an error
 never loses what it meant (unlike systems that look at the outermost one only).

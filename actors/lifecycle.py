@@ -1,4 +1,4 @@
-"""What every actor does with the system's messages, unless its class handles them itself: start, stop, pause, resume."""
+"""What every actor does with the system's messages unless its class handles them: start, stop, pause, resume."""
 
 import inspect
 from collections.abc import Awaitable
@@ -7,6 +7,7 @@ from typing import Any
 from ..mailbox.address import parent_of
 from ..mailbox.lane import Lane
 from ..mailbox.message import Message
+from ..persistence.rows import ENDED
 from ..persistence.unit import Unit
 from .actor import Actor
 from .context import Context
@@ -29,7 +30,8 @@ async def handle(actor: Actor[Any], message: Message, ctx: Context) -> None:
         case Start():
             await _start(actor, message, ctx)
         case Stop():
-            if message.incarnation == ctx.incarnation:
+            # Not twice: who asks again has not seen the answer. What has ended or was paused stays as it is.
+            if message.incarnation == ctx.incarnation and ctx.row.status not in ("stopped", "paused", *ENDED):
                 await _maybe(actor.on_stop(ctx))
                 ctx.row.status, ctx.row.reason = "stopped", message.reason
             _tell_parent(ctx, Stopped(ctx.address, message.incarnation, message.reason))
@@ -45,12 +47,15 @@ async def handle(actor: Actor[Any], message: Message, ctx: Context) -> None:
 
 
 async def _start(actor: Actor[Any], message: Start, ctx: Context) -> None:
-    fresh = ctx.row.version == 0
-    if not fresh and message.incarnation <= ctx.row.incarnation and ctx.row.status == "active":
+    if message.incarnation <= ctx.row.incarnation and ctx.row.status == "active":
         # Said twice (a supervisor that was itself restarted asks again): it runs already.
         _tell_parent(ctx, Started(ctx.address, ctx.row.incarnation))
         return
-    ctx.row.incarnation = max(message.incarnation, ctx.row.incarnation + (not fresh))
+    ctx.row.incarnation = max(message.incarnation, ctx.row.incarnation + 1)
+    if ctx.row.status == "paused":
+        # Only an operator resumes it; its supervisor goes on with the others.
+        _tell_parent(ctx, Started(ctx.address, ctx.row.incarnation))
+        return
     ctx.row.status, ctx.row.reason = "active", ""
     await _maybe(actor.on_start(ctx))
     _tell_parent(ctx, Started(ctx.address, ctx.row.incarnation))

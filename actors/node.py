@@ -24,7 +24,6 @@ from ..mailbox.errors import BadRow, StaleEpoch, StoreUnavailable
 from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
 from ..persistence.port import Port, RealPort, Signal
-from ..persistence.rows import ActorRow
 from ..persistence.store import NodeInfo, Session, Store
 from ..persistence.unit import Unit
 from .cell import Cell
@@ -55,7 +54,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
 
     label: str = ""
     lease_seconds: float = 1.5
-    """Taken over when silent for so long. Bounds take-over after a freeze; a kill is seen by the lock, in milliseconds."""
+    """Taken over when silent for so long. Bounds take-over after a freeze; a kill is seen by the lock, at once."""
     beat_seconds: float = 0.25
     drain_seconds: float = 10.0
     """How long a leaving node waits for its running calls."""
@@ -130,10 +129,10 @@ class Life:
         self.ownership = Ownership(session, info, port, node.serves)
         self.journal = JournalTail(session.journal)
         self.pools = {
-            address: WorkerPool(address, spec, self.cells, self.committer, self.runner, port, self.journal.read)
+            address: WorkerPool(address, spec, self.cells, self.committer, self.runner, journal=self.journal.read)
             for address, spec in tree.workers.items()
         }
-        self.reader = Reader(session, self.cells, self.committer, self.pools, self.ids, port, self._owned)
+        self.reader = Reader(session, self.cells, self.committer, self.pools, ids=self.ids, owned=self._owned)
         self.timers = Timers(session, self.committer, self.ids, port, self._owned)
         self._elsewhere: set[tuple[int, str]] = set()
         self._notify = Signal()
@@ -161,8 +160,9 @@ class Life:
         committer.refused = self._refused
         committer.elsewhere = self._tell_elsewhere
         committer.recover = self.recover
+        committer.doubt = self._doubt
         committer.after = self._after_commit
-        self.reader.unreadable = self._unreadable
+        self.timers.leaving = lambda: self.cells.leaving
         self.ownership.gained = self._gained
         self.ownership.hand_out = self.hand_out
         for pool in self.pools.values():
@@ -208,13 +208,21 @@ class Life:
         while True:
             await self._steadily(loop)
 
-    async def _steadily(self, action: Callable[[], Awaitable[None]]) -> None:
+    async def _steadily(self, action: Callable[[], Awaitable[None]]) -> bool:
+        """Run an action; where the store does not answer, return False once it does again."""
         seen = self._recovered
         try:
             await action()
         except StoreUnavailable as error:
             log.warning("the store does not answer: %s", error)
             await self.recover(seen)
+            return False
+        return True
+
+    async def _insist(self, action: Callable[[], Awaitable[None]]) -> None:
+        """Run an action until it went through."""
+        while not await self._steadily(action):
+            continue
 
     async def recover(self, seen: int | None = None) -> None:
         """Return once the store answers again under our epoch.
@@ -232,7 +240,7 @@ class Life:
                 delay = min(2 * delay, RECONNECT_CAP_SECONDS)
             self._recovered += 1
             self.reader.sweep(set(self.ownership.owned))
-            self.ownership.look()
+            self.ownership.reconnected()
 
     def _alive(self) -> bool:
         """Whether the event loop still turns; asked from the heart's thread.
@@ -324,7 +332,10 @@ class Life:
             return
         turns = [turn.id for turn in entry.unit.turns]
         log.warning("%s: the database refused what turn %s wrote: %s", cell.address, turns, error)
-        self.cells.reload(cell, solo=True, poison={turns[0]: error} if len(turns) == 1 else None)
+        if len(turns) == 1:
+            self.cells.reload(cell, poison={turns[0]: error})
+        else:
+            self.cells.reload(cell, solo=True)
 
     def _refuse(self, envelope: Envelope, why: Undeliverable) -> None:
         """A message to an address that this program's tree does not have."""
@@ -336,26 +347,23 @@ class Life:
         self.cells.seen.add(envelope.id)
         self.committer.submit(unit, lambda _: self.cells.retire([envelope.id]))
 
-    def _unreadable(self, cell: Cell, row: ActorRow, error: str) -> None:
-        """State that this version cannot read: park it as it is, never overwrite it."""
-        log.error("%s: state cannot be read: %s", cell.address, error)
-        self.cells.forget(cell)
-        if row.status == "parked":
-            return
-        parked = msgspec.structs.replace(row, status="parked", reason=f"schema: {error}", version=row.version + 1)
-        self.committer.submit(Unit(row.shard, actor=parked, expected=row.version))
-
     # --- shards ------------------------------------------------------------------------------------------------
 
+    def _doubt(self) -> None:
+        """Read anew before anything is handed over; the number orders it after all reads that began before."""
+        self.committer.commits += 1
+        self.cells.doubt(self.committer.commits)
+        self.reader.sweep(set(self.ownership.owned))
+
     def _gained(self, shards: set[int]) -> None:
-        self.reader.sweep(shards)
+        self._doubt()
         self.timers.look()
         if shard_of(self.node.tree.address) in shards:
             assert self._group is not None
-            self.port.spawn(self._group, self._steadily, self._boot, name="boot")
+            self.port.spawn(self._group, self._insist, self._boot, name="boot")
 
     async def _boot(self) -> None:
-        """See that the tree is up: said once for each shape of the tree, by whoever owns its root."""
+        """See that the tree is up: said by whoever comes to own its root; a root that knows this tree ignores it."""
         root = self.node.tree.address
         boot = seal(
             Boot(self.node.tree.digest),
@@ -364,7 +372,7 @@ class Life:
             recipient=root,
             lane=Lane.SYSTEM,
         )
-        await self.node.store.send([boot], [f"boot {self.node.tree.digest}"])
+        await self.node.store.send([boot])
         self.reader.sweep({boot.shard})
 
     async def hand_out(self, to: int | None, count: int) -> None:
@@ -382,11 +390,12 @@ class Life:
         async def give() -> None:
             # From here on no commit of ours names these shards; the new owner reads what we committed.
             await self.session.give(sorted(shards), to)
-            self.ownership.owned -= shards
 
         try:
             await self.committer.between(give)
         finally:
+            # Also when the answer was lost: what is ours after all is seen in the list of members, and gained anew.
+            self.ownership.owned -= shards
             addresses = [cell.address for cell in self.cells.cells.values() if cell.shard in shards]
             self.journal.forget(addresses)
             for pool in self.pools.values():
@@ -402,14 +411,21 @@ class Life:
             self.cells.leaving |= self.ownership.owned
             for pool in self.pools.values():
                 pool.stop()
-            while any(pool.running for pool in self.pools.values()):
-                await self.port.sleep(0.02)
+            await self._calls_ended()
             await self.committer.flushed()
+        # Whoever gets the shards begins these calls anew: none of them may still run by then.
+        for pool in self.pools.values():
+            pool.cancel_running()
+        await self._calls_ended()
         heirs = [m.number for m in self.ownership.members if m.status == "up" and not m.guest]
-        heirs = [number for number in heirs if number != self.session.number] or []
+        heirs = [number for number in heirs if number != self.session.number]
         owned = sorted(self.ownership.owned)
         for index, heir in enumerate(heirs):
             if share := set(owned[index :: len(heirs)]):
                 await self._give(share, heir)
         if not heirs and owned:
             await self._give(set(owned), None)
+
+    async def _calls_ended(self) -> None:
+        while any(pool.running for pool in self.pools.values()):
+            await self.port.sleep(0.02)

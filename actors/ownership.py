@@ -73,11 +73,17 @@ class Ownership:
         self.taken_over: list[tuple[int, str, float]] = []
         """(number, by, when) of each take-over by this node."""
         self.draining = False
+        self._patient_until = float("-inf")
         self._look = Signal()
         self._taking = anyio.Lock()
 
     def look(self) -> None:
         """Membership may have changed."""
+        self._look.set()
+
+    def reconnected(self) -> None:
+        """The store is back after an outage, in which nobody could beat: give the others time to."""
+        self._patient_until = self.port.monotonic() + 2 * self.info.lease_seconds
         self._look.set()
 
     async def start(self) -> None:
@@ -91,9 +97,10 @@ class Ownership:
         while True:
             await self.port.wait(self._look, self.info.beat_seconds)
             self.members = await self.session.members()
-            await self._given()
             await self._silent()
             if not self.draining:
+                # Not while draining: what this read is told may be given away before the answer is here.
+                await self._given()
                 await self._claim()
                 await self._share()
 
@@ -115,11 +122,13 @@ class Ownership:
 
     async def _silent(self) -> None:
         lease = self.info.lease_seconds
+        if self.port.monotonic() < self._patient_until:
+            return
         for member in self.members:
             silent = member.number != self.session.number and member.beat_age_seconds > lease
-            if silent and member.status in ("up", "draining"):
-                if is_successor(self.session.number, member, self.members, lease):
-                    await self._take_over(member, "lease")
+            serves = member.status in ("up", "draining")
+            if silent and serves and is_successor(self.session.number, member, self.members, lease):
+                await self._take_over(member, "lease")
 
     async def _take_over(self, member: Member, by: str) -> None:
         async with self._taking:

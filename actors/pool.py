@@ -6,6 +6,7 @@ meanwhile, that unit is refused, and the new owner's attempt is the one that cou
 harm has its start committed first (`Worker.records_start`): after a crash that tells "never begun" from "in doubt".
 """
 
+import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -25,10 +26,12 @@ from .committer import Committer
 from .context import WorkerContext
 from .directives import Fatal, Park, Reject, Transient, directive_of
 from .spec import Child
-from .turn import TurnRunner, describe, turn_row
+from .turn import TurnRunner, describe, plain, turn_row
 
 log = logging.getLogger(__name__)
 
+WAITING_LIMIT = 1_000
+"""Calls of one pool that wait in memory; more wait on disk to be read, so that memory stays bounded."""
 LOW_WATER = 50
 """Below so many waiting calls a pool whose backlog is still on disk asks for more."""
 
@@ -43,7 +46,7 @@ class WorkerPool:
         cells: Cells,
         committer: Committer,
         runner: TurnRunner,
-        port: Port,
+        *,
         journal: Callable[..., Awaitable[Any]],
     ) -> None:
         self.address = address
@@ -51,7 +54,7 @@ class WorkerPool:
         self.cells = cells
         self.committer = committer
         self.runner = runner
-        self.port = port
+        self.port: Port = cells.port
         self.journal = journal
         self.group: anyio.abc.TaskGroup | None = None
         self.backlog: set[int] = set()
@@ -63,8 +66,11 @@ class WorkerPool:
         self._stopped = False
 
     def deliver(self, envelope: Envelope) -> bool:
-        """Take a call, handed over or read; False when it is here already."""
+        """Take a call, handed over or read; False when it is here already, or has to wait on disk."""
         if envelope.id in self.cells.seen:
+            return False
+        if len(self._waiting) >= WAITING_LIMIT:
+            self.backlog.add(envelope.shard)
             return False
         self.cells.seen.add(envelope.id)
         if envelope.delay_seconds > 0:
@@ -81,6 +87,11 @@ class WorkerPool:
     def stop(self) -> None:
         """Begin no more calls."""
         self._stopped = True
+
+    def cancel_running(self) -> None:
+        """Stop all calls; the caller waits for `running` to be empty."""
+        for _, scope in self.running.values():
+            scope.cancel()
 
     def cancel(self, identifier: int) -> None:
         """A call was withdrawn: stop its handler if it runs."""
@@ -152,11 +163,17 @@ class WorkerPool:
             )
             return
         ctx = WorkerContext(envelope, self.committer.session.number, self.port, self.journal)
-        if not envelope.started and self.worker.records_start(message) and not await self._record_start(envelope):
-            return
         try:
-            reply = await getattr(self.worker, handler.method)(message, ctx)
-        except Exception as error:
+            records = not envelope.started and self.worker.records_start(message)
+            if records and not await self._record_start(envelope):
+                self.cells.retire([envelope.id])
+                return
+            reply = getattr(self.worker, handler.method)(message, ctx)
+            if inspect.isawaitable(reply):
+                reply = await reply
+            if reply is not None and not isinstance(reply, Message):
+                raise TypeError(f"{handler.method} returned a {type(reply).__name__}; a reply is a Message, or None")
+        except Exception as error:  # noqa: BLE001 - whatever a worker raises is its call's failure, and no more
             self._failed(envelope, message, error, ctx)
             return
         self._finish(envelope, reply)
@@ -199,7 +216,9 @@ class WorkerPool:
             case Transient():
                 envelope.failures += directive.charge
                 after = directive.after_seconds
-                delay = policy.delay_seconds(envelope.failures, self.port.random()) if after is None else after
+                # Where nothing is charged, it is the deliveries that make the waits grow.
+                attempts = envelope.failures if directive.charge else envelope.deliveries
+                delay = policy.delay_seconds(attempts, self.port.random()) if after is None else after
                 self._again(envelope, delay, reason, directive.notice)
             case Reject() | Park() | Fatal():
                 self._bury(envelope, message, "rejected", reason, ctx)
@@ -234,12 +253,20 @@ class WorkerPool:
         self, envelope: Envelope, message: Message | None, why: str, detail: str, ctx: WorkerContext | None = None
     ) -> None:
         now = self.port.wall() + self.runner.clock_offset
-        unit = Unit(envelope.shard, acks=[envelope.id], dead=[DeadLetter(envelope, why, detail[:2000])])
+        unit = Unit(envelope.shard, acks=[envelope.id], dead=[DeadLetter(envelope, why, plain(detail))])
         unit.turns.append(turn_row(envelope, 0, "dead", self.committer.session.number, now))
         if envelope.reply_to:
-            reply = self.worker.given_up(message, detail, ctx) if message is not None and ctx is not None else None
-            answer = (
-                self.runner.ask_failed(envelope, why, detail) if reply is None else self.runner.answer(envelope, reply)
-            )
-            unit.sends.append(answer)
+            unit.sends.append(self._last_answer(envelope, message, why, detail, ctx))
         self.committer.submit(unit, lambda _: self.cells.retire([envelope.id]))
+
+    def _last_answer(
+        self, envelope: Envelope, message: Message | None, why: str, detail: str, ctx: WorkerContext | None
+    ) -> Envelope:
+        if message is not None and ctx is not None:
+            try:
+                reply = self.worker.given_up(message, detail, ctx)
+                if reply is not None:
+                    return self.runner.answer(envelope, reply)
+            except Exception:
+                log.exception("%s: given_up failed for call %s", self.address, envelope.id)
+        return self.runner.ask_failed(envelope, why, detail)

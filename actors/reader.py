@@ -9,12 +9,9 @@ Memory is bounded: a sweep pauses while `HIGH_WATER` messages are in memory.
 import logging
 from collections.abc import Callable
 
-import msgspec
-
 from ..mailbox.envelope import Envelope
 from ..mailbox.ids import IdClock
 from ..persistence.port import Port, Signal
-from ..persistence.rows import ActorRow
 from ..persistence.store import Session
 from .cell import Cell
 from .cells import Cells
@@ -42,8 +39,8 @@ class Reader:
         cells: Cells,
         committer: Committer,
         pools: dict[str, WorkerPool],
+        *,
         ids: IdClock,
-        port: Port,
         owned: Callable[[], set[int]],
     ) -> None:
         self.session = session
@@ -51,12 +48,16 @@ class Reader:
         self.committer = committer
         self.pools = pools
         self.ids = ids
-        self.port = port
+        self.port: Port = cells.port
         self.owned = owned
-        self.unreadable: Callable[[Cell, ActorRow, str], None] = lambda cell, row, error: None
         self._loads: dict[str, Cell] = {}
         self._refills: dict[str, Cell] = {}
         self._sweeps: set[int] = set()
+        self._round: set[int] = set()
+        """Shards of the sweep under way."""
+        self._cursor = ""
+        """How far it has come; "" between two rounds."""
+        self._doubts = 0
         self._work = Signal()
 
     # --- asking ------------------------------------------------------------------------------------------------
@@ -88,14 +89,17 @@ class Reader:
             if polling:
                 self._sweeps |= self.owned()
             began = self.port.monotonic()
-            while self._loads or self._refills or self._sweeps:
+            while self._loads or self._refills or self._sweeps or self._cursor:
+                # Some of each in turn: under load there is always a cell to be read, and sweeps must get on too.
                 if self._loads:
                     await self._load()
-                elif self._refills:
+                for _ in range(len(self._refills)):
                     await self._refill()
-                elif len(self.cells.seen) < HIGH_WATER:
+                if not (self._sweeps or self._cursor):
+                    continue
+                if len(self.cells.seen) < HIGH_WATER:
                     await self._sweep()
-                else:
+                elif not (self._loads or self._refills):
                     break
             if polling:
                 polled = self.port.monotonic()
@@ -103,65 +107,64 @@ class Reader:
                 every = max(POLL_SECONDS, 20 * (polled - began))
 
     async def _load(self) -> None:
-        cells, self._loads = list(self._loads.values()), {}
+        cells = list(self._loads.values())
         rows = {row.address: row for row in await self.session.load([(c.shard, c.address) for c in cells])}
         for cell in cells:
+            if self._loads.get(cell.address) is cell:
+                del self._loads[cell.address]
             if self.cells.cells.get(cell.address) is not cell:
                 continue
             row = rows.get(cell.address)
-            try:
-                cell.load(row)
-            except msgspec.MsgspecError as error:
-                assert row is not None
-                self.unreadable(cell, row, str(error))
-                continue
+            cell.load(row)
             if row is not None:
                 self.ids.advance(row.last_id)
             self.cells.schedule(cell)
 
     async def _refill(self) -> None:
-        _, cell = self._refills.popitem()
-        if self.cells.cells.get(cell.address) is not cell:
+        address, cell = next(iter(self._refills.items()))
+        if self.cells.cells.get(address) is not cell:
+            del self._refills[address]
             return
         began = self.committer.commits
+        limit = len(cell.ids) + WINDOW
         self.cells.reads_running += 1
         try:
-            envelopes = await self.session.mailbox(cell.shard, cell.address, limit=len(cell.ids) + WINDOW)
+            envelopes = await self.session.mailbox(cell.shard, address, limit=limit)
+            if self._refills.get(address) is cell:
+                del self._refills[address]
             cell.refill = False
+            if self.cells.cells.get(address) is not cell:
+                return
             for envelope in envelopes:
                 self.cells.arrive(envelope)
-            whole = len(envelopes) < len(cell.ids) + WINDOW
-            if whole and cell.declined_at <= began:
-                cell.complete = True
-            elif whole:
-                # Something was committed for it while this read was under way: it is on disk, and not in here.
-                self._refills[cell.address] = cell
-                cell.refill = True
+            if len(envelopes) < limit and cell.lanes() == 3:
+                if cell.declined_at <= began:
+                    cell.complete = True
+                else:
+                    # Something was committed for it while this read was under way: it is on disk, and not in here.
+                    cell.refill = True
+                    self._refills[address] = cell
             self.cells.schedule(cell)
         finally:
             self.cells.read_ended()
 
     async def _sweep(self) -> None:
-        """Read all that waits in the shards that were asked for, page by page."""
-        shards, self._sweeps = self._sweeps & self.owned(), set()
-        cursor = ""
-        while shards:
-            began = self.committer.commits
-            self.cells.reads_running += 1
-            try:
-                page, cursor = await self.session.ready(sorted(shards), per_actor=WINDOW, limit=PAGE, beyond=cursor)
-                self._take(page, began, cut=bool(cursor))
-            finally:
-                self.cells.read_ended()
-            if not cursor:
-                self.cells.swept |= shards & self.owned()
-                return
-            if len(self.cells.seen) >= HIGH_WATER or self._loads or self._refills:
-                # The rest of the page run is asked for again; the pump makes room meanwhile.
-                self._sweeps |= shards
-                if self._loads:
-                    await self._load()
-                return
+        """Read the next page of what waits in the shards that were asked for; those asked for meanwhile come after."""
+        if not self._cursor:
+            self._round, self._sweeps = self._sweeps, set()
+            self._doubts = self.cells.doubts
+        shards = self._round & self.owned()
+        began = self.committer.commits
+        self.cells.reads_running += 1
+        try:
+            page, self._cursor = await self.session.ready(
+                sorted(shards), per_actor=WINDOW, limit=PAGE, beyond=self._cursor
+            )
+            self._take(page, began, cut=bool(self._cursor))
+        finally:
+            self.cells.read_ended()
+        if not self._cursor and self._doubts == self.cells.doubts:
+            self.cells.swept |= shards & self.owned()
 
     def _take(self, page: list[Envelope], began: int, *, cut: bool) -> None:
         counts: dict[tuple[int, str], int] = {}
@@ -186,6 +189,7 @@ class Reader:
             elif count >= WINDOW:
                 cell.complete = False
                 cell.declined_at = max(cell.declined_at, began)
-                self.cells.refill_when_low(cell)
-            elif cell.declined_at <= began and recipient != last:
+                if cell.lanes() == 3:
+                    self.cells.refill_when_low(cell)
+            elif cell.declined_at <= began and recipient != last and cell.lanes() == 3:
                 cell.complete = True

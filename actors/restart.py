@@ -4,7 +4,7 @@ The rules are OTP's (`supervisor.erl`), with the deviations that durability asks
 paused stays as it is through a group restart, and a supervisor that gives up ends abnormally (`escalated`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, assert_never
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from .spec import Restart, Strategy
 
 ChildStatus = Literal["waiting", "starting", "running", "stopping", "stopped", "failed", "ended"]
-"""waiting: to be started for the first time. ended: finished by itself, and not to be restarted."""
+"""waiting: to be started. ended: finished by itself. stopped: by its supervisor, and not to be started in a group."""
 
 
 class ChildState(msgspec.Struct):
@@ -43,8 +43,13 @@ def restarts(kind: Restart, *, abnormal: bool) -> bool:
             assert_never(kind)
 
 
-def plan_restart(strategy: Strategy, children: Sequence[ChildState], failed: str) -> Plan:
-    """The stops and starts that follow the failure of `failed` (which is down already)."""
+def plan_restart(
+    strategy: Strategy, children: Sequence[ChildState], failed: str, temporary: Collection[str] = ()
+) -> Plan:
+    """The stops and starts that follow the failure of `failed` (which is down already).
+
+    The `temporary` ones of a group are stopped with it and never started again.
+    """
     names = [child.name for child in children]
     index = names.index(failed)
     match strategy:
@@ -58,7 +63,12 @@ def plan_restart(strategy: Strategy, children: Sequence[ChildState], failed: str
             assert_never(strategy)
     up = {"starting", "running", "stopping"}
     stops = [child.name for child in reversed(group) if child.name != failed and child.status in up]
-    starts = [child.name for child in group if child.name == failed or child.status not in ("ended", "stopped")]
+    down = ("ended", "stopped")
+    starts = [
+        child.name
+        for child in group
+        if child.name == failed or (child.status not in down and child.name not in temporary)
+    ]
     return Plan(tuple(stops), tuple(starts))
 
 

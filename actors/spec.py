@@ -39,6 +39,12 @@ class Child:
     args: tuple[Any, ...] = ()
     shutdown_seconds: float = 5.0
 
+    def __post_init__(self) -> None:
+        if self.pool and self.is_worker:
+            raise UsageError(
+                f"child {self.name!r}: a worker is not pooled, every node has its own; leave pool=True off"
+            )
+
     @property
     def is_worker(self) -> bool:
         return issubclass(self.actor, Worker)

@@ -55,8 +55,15 @@ class SupervisorActor(Actor[SupervisorState], kind="supervisor"):
 
     @on(creates=True)
     def boot(self, message: Boot, ctx: Context) -> None:
-        if ctx.row.version == 0 or self.state.tree != message.tree:
+        if ctx.row.version == 0:
             self._reconcile(ctx)
+        elif self.state.tree != message.tree and ctx.row.status == "active" and not self.state.ending:
+            running = {child.name for child in self.state.children if child.status == "running"}
+            self._reconcile(ctx)
+            for spec in self.spec.children:
+                # One that is started now reads its spec anyway; one that runs must be told that it has changed.
+                if isinstance(spec, Supervisor) and spec.name in running:
+                    ctx.send(f"{ctx.address}/{spec.name}", message, lane=Lane.SYSTEM)
 
     @on(creates=True)
     def start(self, message: Start, ctx: Context) -> None:
@@ -66,13 +73,16 @@ class SupervisorActor(Actor[SupervisorState], kind="supervisor"):
         ctx.row.incarnation = max(ctx.incarnation, message.incarnation)
         ctx.row.status, ctx.row.reason = "active", ""
         self.state.restarted_at, self.state.ending, self.state.announced = [], "", 0
+        for child in self.state.children:
+            child.status = "ended" if child.status == "ended" else "waiting"
         self._reconcile(ctx)
 
     @on
     def stop(self, message: Stop, ctx: Context) -> None:
-        if message.incarnation != ctx.incarnation:
-            return
-        self._stop_all(message.reason, ctx)
+        if message.incarnation == ctx.incarnation and ctx.row.status != "stopped":
+            self._stop_all(message.reason, ctx)
+        elif parent := parent_of(ctx.address):
+            ctx.send(parent, Stopped(ctx.address, message.incarnation, message.reason), lane=Lane.SYSTEM)
 
     @on
     def resume(self, message: Resume, ctx: Context) -> None:
@@ -85,10 +95,15 @@ class SupervisorActor(Actor[SupervisorState], kind="supervisor"):
         """Bring the children in line with the specs: the missing and the down ones are started, in order."""
         known = {child.name: child for child in self.state.children}
         actors = [spec for spec in self.spec.children if self._is_single(spec)]
-        gone = [name for name in known if name not in {spec.name for spec in actors}]
-        self.state.stops = [name for name in reversed(gone) if known[name].status == "running"]
+        # A child that the tree no longer has is forgotten: there is no code left that could stop it.
+        self.state.stops = []
         self.state.children = [known.get(spec.name) or ChildState(spec.name) for spec in actors]
-        self.state.starts = [child.name for child in self.state.children if child.status not in ("running", "ended")]
+        temporary = self._temporary()
+        self.state.starts = [
+            child.name
+            for child in self.state.children
+            if child.status not in ("running", "ended") and (child.status == "waiting" or child.name not in temporary)
+        ]
         self.state.tree = self.tree.digest
         self._step(ctx)
 
@@ -110,44 +125,51 @@ class SupervisorActor(Actor[SupervisorState], kind="supervisor"):
         name = name_of(message.child)
         if self.state.stops[:1] == [name]:
             self.state.stops.pop(0)
-            if child is not None:
+            if child is not None and child.status == "stopping":
                 child.status = "stopped" if self.state.ending or child.name not in self.state.starts else "waiting"
             self._step(ctx)
         elif child is not None and message.incarnation == child.incarnation and child.status == "running":
             child.status = "ended"
             spec = self._spec(message.child)
-            if spec is not None and restarts(spec.restart, abnormal=False):
+            again = spec is not None and restarts(spec.restart, abnormal=False)
+            if name in self.state.stops:
+                # It ended before it was asked to: one stop less, and no failure.
+                self.state.stops.remove(name)
+                if name in self.state.starts and not again:
+                    self.state.starts.remove(name)
+            elif again and not self.state.ending:
                 self._restart(child, "ended", ctx)
 
     @on
     def child_failed(self, message: ChildFailed, ctx: Context) -> None:
-        if self.state.ending:
-            self._gone(message, ctx)
-            return
         spec = self._spec(message.child)
         if spec is None:
             return
         child = self._child(message.child)
         if child is None:
-            self._restart_of_pool(message, spec, ctx)
+            if not self.state.ending:
+                self._restart_of_pool(message, spec, ctx)
         elif message.incarnation >= child.incarnation and child.status != "failed":
             child.status = "failed"
-            if name_of(message.child) in self.state.stops:
-                self._gone(message, ctx)
+            if self.state.ending or child.name in self.state.stops:
+                self._gone(child, ctx)
             elif restarts(spec.restart, abnormal=True):
                 self._restart(child, message.reason, ctx)
+            elif child.name in self.state.starts:
+                # A temporary child that could not be started: the next one's turn.
+                self.state.starts.remove(child.name)
+                self._step(ctx)
 
-    def _gone(self, message: ChildFailed, ctx: Context) -> None:
+    def _gone(self, child: ChildState, ctx: Context) -> None:
         """A child that was to be stopped has failed instead: it is down all the same."""
-        name = name_of(message.child)
-        first = self.state.stops[:1] == [name]
-        self.state.stops = [other for other in self.state.stops if other != name]
+        first = self.state.stops[:1] == [child.name]
+        self.state.stops = [other for other in self.state.stops if other != child.name]
         if first:
             self._step(ctx)
 
     def _restart(self, child: ChildState, reason: str, ctx: Context) -> None:
         if self._counts(f"{child.name}: {reason}", ctx):
-            plan = plan_restart(self.spec.strategy, self.state.children, child.name)
+            plan = plan_restart(self.spec.strategy, self.state.children, child.name, self._temporary())
             under_way = [name for name in self.state.starts if name not in plan.starts]
             self.state.stops = list(plan.stops)
             order = [known.name for known in self.state.children]
@@ -185,18 +207,18 @@ class SupervisorActor(Actor[SupervisorState], kind="supervisor"):
         state = self.state
         if state.stops:
             name = state.stops[0]
-            child = next((child for child in state.children if child.name == name), None)
-            incarnation = child.incarnation if child is not None else 1
-            if child is not None:
+            child = next(child for child in state.children if child.name == name)
+            if child.status != "stopping":
                 child.status = "stopping"
-            ctx.send(f"{ctx.address}/{name}", Stop(incarnation), lane=Lane.SYSTEM)
+                ctx.send(f"{ctx.address}/{name}", Stop(child.incarnation), lane=Lane.SYSTEM)
         elif state.ending:
             self._end(ctx)
         elif state.starts:
             child = next(child for child in state.children if child.name == state.starts[0])
-            child.status = "starting"
-            child.incarnation += 1
-            ctx.send(f"{ctx.address}/{child.name}", Start(child.incarnation), lane=Lane.SYSTEM)
+            if child.status != "starting":
+                child.status = "starting"
+                child.incarnation += 1
+                ctx.send(f"{ctx.address}/{child.name}", Start(child.incarnation), lane=Lane.SYSTEM)
         else:
             self._announce(ctx)
 
@@ -226,6 +248,9 @@ class SupervisorActor(Actor[SupervisorState], kind="supervisor"):
 
     def _spec(self, address: str) -> Spec | None:
         return next((spec for spec in self.spec.children if spec.name == name_of(address)), None)
+
+    def _temporary(self) -> set[str]:
+        return {spec.name for spec in self.spec.children if spec.restart == "temporary"}
 
     @staticmethod
     def _is_single(spec: Spec) -> bool:

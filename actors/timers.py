@@ -47,6 +47,8 @@ class Timers:
         self.ids = ids
         self.port = port
         self.owned = owned
+        self.leaving: Callable[[], set[int]] = set
+        """Shards that are being given away: none of their timers is fired here any more."""
         self._heap: list[tuple[float, int, Timer]] = []
         self._armed: set[Armed] = set()
         self._order = itertools.count()
@@ -83,7 +85,8 @@ class Timers:
             now = self.port.monotonic()
             wait = max(0.0, self._looked + LOOK_SECONDS - now)
             if self._heap:
-                wait = min(wait, max(0.0, self._heap[0][0] - now))
+                # What is due and finds no room is tried again a little later, not at once.
+                wait = min(wait, max(0.01 if self._heap[0][0] <= now else 0.0, self._heap[0][0] - now))
             await self.port.wait(self._work, wait)
 
     async def _look(self) -> None:
@@ -94,12 +97,13 @@ class Timers:
 
     def _fire_due(self) -> None:
         now = self.port.monotonic()
-        owned = self.owned()
+        owned = self.owned() - self.leaving()
         while self._heap and self._heap[0][0] <= now and self.committer.has_room():
             _, _, timer = heapq.heappop(self._heap)
             if timer.shard in owned:
                 self._fire(timer)
             else:
+                # Gone, or on its way: if it stays after all, it is found when the rows are looked at again.
                 self._armed.discard((timer.shard, timer.address, timer.key, timer.generation))
 
     def _fire(self, timer: Timer) -> None:

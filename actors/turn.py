@@ -19,7 +19,7 @@ from ..mailbox.envelope import DeadLetter, Envelope, seal
 from ..mailbox.errors import BadMessage
 from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
-from ..mailbox.message import Message
+from ..mailbox.message import Message, wire
 from ..persistence.port import Port
 from ..persistence.rows import ActorRow, TurnRow
 from ..persistence.unit import Retry
@@ -28,9 +28,13 @@ from .cell import Cell
 from .context import Context
 from .directives import Fatal, Park, Reject, Transient, directive_of
 from .spec import Child, Tree
-from .system import AskFailed, ChildFailed, Start, Stopped
+from .supervisor import SupervisorActor
+from .system import AskFailed, ChildFailed, Start, Stop, Stopped
 
 log = logging.getLogger(__name__)
+
+_LIFECYCLE = {wire(Start).name, wire(Stop).name}
+"""Messages whose failure is the actor's, at once: nobody else can start or stop it, and its supervisor waits."""
 
 
 class Undeliverable(Exception):
@@ -95,18 +99,20 @@ class TurnRunner:
         message = self._read(envelope)
         if cell.row is None:
             self._create(cell, message, envelope)
-        row, actor = cell.row, cell.actor
-        assert row is not None and actor is not None
-        if cell.ended() and not isinstance(message, Start):
+        row = cell.row
+        assert row is not None
+        if cell.ended() and not isinstance(message, Start | Stop):
             raise Undeliverable("recipient-ended", f"{cell.address} is {row.status}")
         now = self.port.wall() + self.clock_offset
+        actor = cell.object()
         ctx = Context(copy.copy(row), envelope, ids=self.ids, tree=self.tree, now=now, node=self.node, port=self.port)
         handler = actor.handlers.get(type(message))
         if handler is None:
             if lifecycle.handles(message):
                 return ctx, run_ahead(lifecycle.handle(actor, message, ctx))
             raise Undeliverable("rejected", f"{type(actor).__name__} has no handler for {envelope.type}")
-        if row.version == 0 and not isinstance(message, Start):
+        if row.incarnation == 0 and not isinstance(message, Start):
+            ctx.row.incarnation = 1
             started = run_ahead(actor.on_start(ctx))
             if started is not None:
                 return ctx, self._start_then(started, actor, handler.method, message, ctx)
@@ -126,14 +132,12 @@ class TurnRunner:
             raise Undeliverable("unreadable", str(error)) from error
 
     def _create(self, cell: Cell, message: Message, envelope: Envelope) -> None:
-        spec = cell.spec
-        actor = cell.make()
-        handler = actor.handlers.get(type(message))
+        handlers = cell.spec.actor.handlers if isinstance(cell.spec, Child) else SupervisorActor.handlers
+        handler = handlers.get(type(message))
         may = isinstance(message, Start) or (handler is not None and handler.creates)
         if not may:
             raise Undeliverable("no-such-actor", f"there is no actor at {envelope.recipient}")
-        assert not isinstance(spec, Child) or not spec.is_worker
-        cell.create(type(actor).kind)
+        cell.create()
 
     # --- after the handler -------------------------------------------------------------------------------------
 
@@ -141,13 +145,13 @@ class TurnRunner:
         """The turn is done: into the unit with it."""
         before, row = cell.row, ctx.row
         assert before is not None
-        unit = cell.open_unit(before)
         if ctx.end is not None:
             self._end(cell, ctx)
         elif ctx.park_reason is not None:
             row.status, row.reason = "parked", ctx.park_reason
         row.version += 1
-        row.state = cell.snapshot()
+        row.state, row.summary = cell.snapshot(), cell.summary()
+        unit = cell.open_unit(before)
         unit.actor = cell.row = row
         unit.acks.append(envelope.id)
         unit.turns.append(turn_row(envelope, row.version, "done", self.node, ctx.now))
@@ -190,6 +194,8 @@ class TurnRunner:
         directive = directive_of(error)
         cell.revive()
         reason = describe(error)
+        if envelope.type in _LIFECYCLE and not isinstance(directive, Transient):
+            directive = Fatal(reason)
         match directive:
             case Transient():
                 return self._again(cell, envelope, reason, directive.after_seconds, charged=directive.charge)
@@ -197,9 +203,7 @@ class TurnRunner:
                 self._bury(cell, envelope, "rejected", reason)
                 return None
             case Park():
-                self._stand_still(cell, "parked", directive.reason or reason)
-                envelope.delay_seconds = 0.0
-                return 0.0
+                return self._park(cell, envelope, plain(directive.reason) or reason)
             case Fatal():
                 self._bury(cell, envelope, "failed", reason)
                 self._actor_failure(cell, envelope, reason)
@@ -209,9 +213,7 @@ class TurnRunner:
 
     def _bug(self, cell: Cell, envelope: Envelope, error: BaseException, reason: str) -> float | None:
         log.warning("%s: %s failed in turn %s", cell.address, envelope.type, envelope.id, exc_info=error)
-        assert cell.actor is not None or cell.row is None
-        policy = type(cell.actor).retry if cell.actor is not None else cell.make().retry
-        if not policy.exhausted(envelope.failures + 1):
+        if not cell.retry_policy().exhausted(envelope.failures + 1):
             return self._again(cell, envelope, reason, None, charged=True)
         envelope.failures += 1
         self._bury(cell, envelope, "failed", reason)
@@ -221,10 +223,13 @@ class TurnRunner:
     def _again(
         self, cell: Cell, envelope: Envelope, reason: str, after_seconds: float | None, *, charged: bool
     ) -> float:
-        policy = cell.actor.retry if cell.actor is not None else cell.make().retry
-        attempts = envelope.failures + 1
-        delay = policy.delay_seconds(attempts, self.port.random()) if after_seconds is None else after_seconds
         envelope.failures += charged
+        # Where nothing is charged, it is the deliveries that make the waits grow.
+        attempts = envelope.failures if charged else envelope.deliveries
+        delay = after_seconds
+        if delay is None:
+            delay = cell.retry_policy().delay_seconds(attempts, self.port.random())
+        envelope.deliveries += 1
         envelope.delay_seconds = delay
         envelope.last_error = reason
         unit = self._unit(cell)
@@ -250,14 +255,14 @@ class TurnRunner:
         outcome = "refused" if waits and why == "recipient-ended" else "dead"
         unit.turns.append(turn_row(envelope, version, outcome, self.node, now))
         if outcome == "dead":
-            unit.dead.append(DeadLetter(envelope, why, detail[:2000]))
+            unit.dead.append(DeadLetter(envelope, why, plain(detail)))
         if waits:
             unit.sends.append(self.ask_failed(envelope, why, detail))
 
     def ask_failed(self, envelope: Envelope, why: str, detail: str) -> Envelope:
         """The answer to an asker who will get no other."""
         known = {"no-such-actor": "no-such-actor", "recipient-ended": "target-ended", "rejected": "rejected"}
-        return self.answer(envelope, AskFailed(known.get(why, "target-failed"), detail[:2000]))
+        return self.answer(envelope, AskFailed(known.get(why, "target-failed"), plain(detail)))
 
     def answer(self, envelope: Envelope, message: Message) -> Envelope:
         """An envelope to whoever waits for the reply to `envelope`, from its recipient."""
@@ -272,10 +277,17 @@ class TurnRunner:
             causation=envelope.id,
         )
 
+    def _park(self, cell: Cell, envelope: Envelope, reason: str) -> float | None:
+        self._stand_still(cell, "parked", reason)
+        if envelope.lane == Lane.SYSTEM:
+            # A parked actor takes system messages: this one would come again at once, and Resume never.
+            self._bury(cell, envelope, "rejected", reason)
+            return None
+        envelope.delay_seconds = 0.0
+        return 0.0
+
     def _stand_still(self, cell: Cell, status: str, reason: str) -> None:
-        if cell.row is None:
-            return
-        before = cell.row
+        before = cell.row or cell.create()
         row: ActorRow = copy.copy(before)
         unit = cell.open_unit(before)
         row.status, row.reason = status, reason  # type: ignore[assignment]
@@ -283,11 +295,15 @@ class TurnRunner:
         unit.actor = cell.row = row
 
     def _actor_failure(self, cell: Cell, envelope: Envelope, reason: str) -> None:
-        if cell.row is None:
-            return
+        start = envelope.message() if envelope.type == wire(Start).name else None
+        if cell.row is None and start is None:
+            return  # its first message failed: there is no actor to blame
         self._stand_still(cell, "failed", reason)
         row = cell.row
         assert row is not None
+        if isinstance(start, Start):
+            # The incarnation that failed to start, so that the supervisor knows which attempt this was.
+            row.incarnation = max(row.incarnation, start.incarnation)
         parent = parent_of(cell.address)
         if parent not in self.tree.specs:
             return
@@ -331,5 +347,9 @@ def turn_row(envelope: Envelope, version: int, outcome: str, node: int, now: flo
 def describe(error: BaseException) -> str:
     """An error in one bounded line, for rows that people read."""
     text = str(error) or type(error).__name__
-    line = text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"
-    return line.encode("utf-8", "replace").decode().replace("\x00", "")[:2000]
+    return plain(text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}")
+
+
+def plain(text: str) -> str:
+    """A text as every column takes it: bounded, without NUL and lone surrogates."""
+    return text[:2000].encode("utf-8", "replace").decode().replace("\x00", "")

@@ -44,9 +44,9 @@ class LaneQueue:
         """When `take` will next have something, on the caller's clock; None while empty."""
         return min((self._lanes[i][0][0] for i in range(lanes) if self._lanes[i]), default=None)
 
-    def drain(self) -> list[Envelope]:
-        """Take everything out."""
-        out = [envelope for lane in self._lanes for _, envelope in lane]
-        for lane in self._lanes:
+    def drain(self, first: int = 0) -> list[Envelope]:
+        """Take everything out, of the lanes from `first` on."""
+        out = [envelope for lane in self._lanes[first:] for _, envelope in lane]
+        for lane in self._lanes[first:]:
             lane.clear()
         return out

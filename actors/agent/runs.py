@@ -140,7 +140,9 @@ class Runs:
             if state.finished:
                 return state
             left = end - self.client.port.monotonic()
-            answer = await self.client.ask(self.address(run_id), AwaitRest(), seconds=max(0.001, left))
+            # In the normal lane: it must not overtake the message that starts the run.
+            wait = max(0.001, left)
+            answer = await self.client.ask(self.address(run_id), AwaitRest(), seconds=wait, lane=Lane.NORMAL)
             state = await self.state(run_id)
             if isinstance(answer, AskFailed) and not state.finished:
                 raise RunNotFound(f"run {run_id}: {answer.why}: {answer.detail}")
@@ -160,15 +162,20 @@ class Runs:
 
     async def state(self, run_id: str) -> RunState:
         """Where a run is; `not_started` where there is none, `running` at step 0 where it was recorded only."""
-        row = await self.store.actor(self.address(run_id))
-        if row is not None and row.state:
-            return msgspec.msgpack.decode(row.state, type=RunSnapshot).run
+        known = await self._snapshot(run_id)
+        if known is not None:
+            return known
         for view in await self.store.peek(self.address(run_id), limit=10):
             if view.envelope.type == "run.start":
                 start = view.envelope.message()
                 assert isinstance(start, StartRun)
                 return RunState("running", run_id, start.goal, start.model, start.system_prompt, budget=start.budget)
-        return RunState()
+        # Neither begun nor waiting to begin: unless it began between the two looks.
+        return await self._snapshot(run_id) or RunState()
+
+    async def _snapshot(self, run_id: str) -> RunState | None:
+        row = await self.store.actor(self.address(run_id))
+        return msgspec.msgpack.decode(row.state, type=RunSnapshot).run if row is not None and row.state else None
 
     async def events(self, run_id: str) -> list[Recorded]:
         """A run's whole journal.

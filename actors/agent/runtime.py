@@ -182,7 +182,8 @@ class Runtime:
         """Create a run and work on it until it rests (ended, or waiting for a person). Options as `create`."""
         async with self._opened():
             run_id = await self.create(goal, **options)
-            return RunHandle(run_id, await self.resume(run_id))
+            async with self._serving(run_id):
+                return RunHandle(run_id, await self.runs.rest(run_id))
 
     async def resume(self, run_id: RunId, *, seconds: float = 3600.0) -> RunState:
         """Work on a run until it rests; safe to call at any time, from any process, as often as you like.

@@ -34,7 +34,16 @@ def write(tables: Tables, units: Sequence[Unit], now: float) -> CommitResult:
             admitted.append(unit)
     _check_keys(tables, admitted)
     for unit in admitted:
+        # Before all else: a timer that one unit fires and another one sets anew has fired.
+        for fire in unit.fires:
+            tables.fire_timer(unit.shard, fire.address, fire.key, now)
+    for unit in admitted:
         _apply(tables, unit, now)
+    for unit in admitted:
+        # Last: what another unit of the batch has acknowledged is not taken back any more.
+        for identifier in unit.withdraws:
+            if (unit.shard, identifier) in tables.messages:
+                tables.delete(unit.shard, identifier)
     return result
 
 
@@ -67,7 +76,7 @@ def _timer_or_decision_refusal(tables: Tables, unit: Unit, now: float) -> str:
             return f"timer {fire.key!r} of {fire.address} is due in {timer.due - now:.3f} s, not yet"
     for move in unit.moves:
         decision = tables.decisions.get(move.decision)
-        if decision is None or decision.status != move.before:
+        if move.must and (decision is None or decision.status != move.before):
             status = "not there" if decision is None else decision.status
             return f"decision {move.decision} is {status}, not {move.before}"
     return ""
@@ -95,7 +104,8 @@ def _rows_touched(unit: Unit) -> Iterator[Hashable]:
     for fire in unit.fires:
         yield "timer", shard, fire.address, fire.key
     for move in unit.moves:
-        yield "decision", move.decision
+        if move.must:
+            yield "decision", move.decision
 
 
 def _check_keys(tables: Tables, units: Sequence[Unit]) -> None:
@@ -138,7 +148,8 @@ def _apply(tables: Tables, unit: Unit, now: float) -> None:
         tables.events.setdefault(event.address, []).append(event)
     _apply_moves_of_messages(tables, unit, now)
     _apply_timers(tables, unit, now)
-    _apply_decisions(tables, unit, now)
+    if unit.decisions or unit.moves:
+        _apply_decisions(tables, unit, now)
 
 
 def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float) -> None:
@@ -158,6 +169,7 @@ def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float) -> None:
     for letter in unit.dead:
         letter = copy(letter)  # noqa: PLW2901
         letter.envelope, letter.at = copy(letter.envelope), now
+        letter.envelope.delay_seconds = 0.0
         tables.dead.append(letter)
 
 
@@ -167,8 +179,6 @@ def _apply_timers(tables: Tables, unit: Unit, now: float) -> None:
             tables.cancel_timer(unit.actor.shard, unit.actor.address, key)
     for timer in unit.timers:
         tables.set_timer(timer, now + timer.delay_seconds)
-    for fire in unit.fires:
-        tables.fire_timer(unit.shard, fire.address, fire.key, now)
 
 
 def _apply_decisions(tables: Tables, unit: Unit, now: float) -> None:
@@ -178,6 +188,7 @@ def _apply_decisions(tables: Tables, unit: Unit, now: float) -> None:
         decision.expires_at = now + decision.expires_seconds if decision.expires_seconds > 0 else 0.0
         tables.decisions[decision.id] = decision
     for move in unit.moves:
-        decision = tables.decisions[move.decision]
-        decision.status = move.after
-        decision.note = move.note or decision.note
+        known = tables.decisions.get(move.decision)
+        if known is not None and known.status == move.before:
+            known.status = move.after
+            known.note = move.note or known.note

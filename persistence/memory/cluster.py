@@ -16,7 +16,9 @@ from ..store import NodeInfo, Wake
 NODE_NUMBERS = range(1, 1024)
 """0 is left out: it means "from outside" in the rows."""
 
-REUSE_SECONDS = 86_400.0
+REUSE_SECONDS = 600.0
+"""A number is used again when all are used up, the one first whose node ended longest ago, but not within this time:
+what is feared is a clock that stepped back, and ids at that distance still differ."""
 
 
 class Node:
@@ -27,6 +29,7 @@ class Node:
         self.epoch = epoch
         self.info = info
         self.beat = beat
+        self.ended_at = 0.0
         self.status: Literal["up", "draining", "left", "dead"] = "up"
         self.locked = True
         self.lock_changed: list[Signal] = []
@@ -69,18 +72,27 @@ class Cluster:
         self.owners: dict[int, int] = {}
 
     def join(self, info: NodeInfo, now: float) -> Node:
-        """Register a node under a number that nobody used for a day.
+        """Register a node under a number that nobody uses, if possible one that nobody has used.
 
         Raises:
             Conflict: no number is free.
         """
-        for number in NODE_NUMBERS:
-            known = self.nodes.get(number)
-            if known is None or (not known.serves and now - known.beat > REUSE_SECONDS and not self.owned(number)):
-                epoch = 1 if known is None else known.epoch + 1
-                node = self.nodes[number] = Node(number, epoch, info, now)
-                return node
-        raise Conflict(f"all {len(NODE_NUMBERS)} node numbers were used within a day; wait for one to be free")
+        number = next((number for number in NODE_NUMBERS if number not in self.nodes), None)
+        if number is None:
+            number = self._longest_unused(now)
+        known = self.nodes.get(number)
+        node = self.nodes[number] = Node(number, 1 if known is None else known.epoch + 1, info, now)
+        return node
+
+    def _longest_unused(self, now: float) -> int:
+        ended = [
+            (node.ended_at, node.number)
+            for node in self.nodes.values()
+            if not node.serves and now - node.ended_at > REUSE_SECONDS and not self.owned(node.number)
+        ]
+        if not ended:
+            raise Conflict(f"all {len(NODE_NUMBERS)} node numbers are in use or were minutes ago; wait for one")
+        return min(ended)[1]
 
     def owned(self, number: int) -> set[int]:
         """The shards of a node."""
@@ -108,10 +120,16 @@ class Cluster:
                 del self.owners[shard]
         return mine
 
-    def supersede(self, node: Node, by: int) -> set[int]:
+    def leave(self, node: Node, now: float) -> None:
+        """A node goes in good order: its shards belong to nobody."""
+        self.give(node.number, self.owned(node.number), None)
+        node.status, node.ended_at = "left", now
+        node.set_lock(False)
+
+    def supersede(self, node: Node, by: int, now: float) -> set[int]:
         """Raise a node's epoch, end its connections, and move its shards to another node."""
         node.epoch += 1
-        node.status = "dead"
+        node.status, node.ended_at = "dead", now
         node.set_lock(False)
         node.woken.set()
         shards = self.owned(node.number)

@@ -16,7 +16,8 @@ from .tables import Tables
 from .values import check, check_text
 
 CLIENT_NUMBERS = range(1024, NUMBERS)
-REUSE_SECONDS = 86_400.0
+REUSE_SECONDS = 600.0
+"""When all numbers are used up, one is used again whose lease ran out longest ago, but not within this time."""
 REMEMBER_SECONDS = 7 * 86_400.0
 """How long a client id is known."""
 
@@ -111,7 +112,7 @@ class Intake:
         """A number for a client's id clock; see `Store.lease_number`.
 
         Raises:
-            Conflict: all numbers are leased or were until less than a day ago.
+            Conflict: all numbers are leased or were until minutes ago.
         """
         lease = self._leases.get(holder)
         if lease is None:
@@ -120,10 +121,9 @@ class Intake:
         return lease.number
 
     def _free_number(self, now: float) -> int:
-        for holder in [holder for holder, lease in self._leases.items() if now - lease.until > REUSE_SECONDS]:
-            del self._leases[holder]
-        taken = {lease.number for lease in self._leases.values()}
-        free = next((number for number in CLIENT_NUMBERS if number not in taken), None)
-        if free is None:
-            raise Conflict(f"all {len(CLIENT_NUMBERS)} client numbers are leased; one is free a day after its lease")
-        return free
+        if len(self._leases) < len(CLIENT_NUMBERS):
+            return CLIENT_NUMBERS[len(self._leases)]  # a lease that ran out keeps its row until its number is needed
+        until, holder = min((lease.until, holder) for holder, lease in self._leases.items())
+        if now - until <= REUSE_SECONDS:
+            raise Conflict(f"all {len(CLIENT_NUMBERS)} client numbers are leased or were minutes ago; wait for one")
+        return self._leases.pop(holder).number

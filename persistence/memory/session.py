@@ -36,6 +36,7 @@ class MemorySession:
         self._crashed = False
         self._frozen = False
         self._connected = True
+        self._back_since: float | None = None
         self._seen_locked: set[tuple[int, int]] = set()
 
     # -- turns
@@ -133,23 +134,31 @@ class MemorySession:
             node.lock_changed.remove(changed)
 
     async def take_over(self, member: Member, *, by: str) -> set[int]:
-        """See `Session.take_over`."""
+        """See `Session.take_over`. By lease only when this node has itself been in touch for two of its leases."""
         await self._reach("take_over")
         self._fence()
+        if by == "lease" and self._is_fresh():
+            return set()
         node = self._store.cluster.nodes.get(member.number)
         if node is None or not node.serves or node.info.boot != member.boot or node.epoch != member.epoch:
             return set()
         silent = self._store.clock() - node.beat > node.info.lease_seconds
         if node.locked if by == "lock" else not silent:
             return set()
-        shards = self._store.cluster.supersede(node, self.number)
+        shards = self._store.cluster.supersede(node, self.number, self._store.clock())
         self._store.members_changed(self.number)
         return shards
+
+    def _is_fresh(self) -> bool:
+        # After an outage all others look silent, though they are about to come back like this node just did.
+        return self._back_since is not None and (
+            self._port.monotonic() - self._back_since < 2 * self.node.info.lease_seconds
+        )
 
     # -- waking
 
     async def wake(self, seconds: float) -> Wake | None:
-        """See `Session.wake`."""
+        """See `Session.wake`. After `reconnect` it says once to look at everything: wake-ups may have been lost."""
         self._check()
         if not await self._port.wait(self.node.woken, seconds):
             return None
@@ -198,10 +207,12 @@ class MemorySession:
         if self._store.down or self._crashed:
             return False
         self._fence()
-        self._connected = True
-        self._seen_locked.clear()
-        self.node.beat = self._store.clock()
-        self.node.set_lock(True)
+        if not self._connected:
+            self._connected = True
+            self._back_since = self._port.monotonic()
+            self.node.beat = self._store.clock()
+            self.node.set_lock(True)
+            self.node.poke(Wake(None, members_changed=True))
         return True
 
     async def leave(self) -> None:
@@ -210,9 +221,7 @@ class MemorySession:
         if self.node.epoch != self.epoch or not self.node.serves:
             return
         self._check()
-        self._store.cluster.give(self.number, self._store.cluster.owned(self.number), None)
-        self.node.status = "left"
-        self.node.set_lock(False)
+        self._store.cluster.leave(self.node, self._store.clock())
         self._store.members_changed(self.number)
 
     def crash(self) -> None:
@@ -231,7 +240,7 @@ class MemorySession:
         self._frozen = False
 
     def disconnect(self) -> None:
-        """The server was restarted: connections and locks are gone until `reconnect`."""
+        """The server does not answer: connections and locks are gone until `reconnect`."""
         self._connected = False
         self._seen_locked.clear()
         if self.node.epoch == self.epoch:
@@ -248,7 +257,7 @@ class MemorySession:
 
     def _check(self) -> None:
         if self._store.down:
-            raise StoreUnavailable("the memory store is switched off; set `down` to False")
+            raise StoreUnavailable("the memory store does not answer: it is switched off")
         if self._crashed and self.node.epoch == self.epoch:
             raise StoreUnavailable(f"node {self.number} has crashed; nothing it calls is answered")
         if not self._connected and self.node.epoch == self.epoch:

@@ -25,7 +25,7 @@ from .session import MemorySession
 from .tables import AuditRow, Tables
 from .values import check
 
-RECEIVE_POLL_SECONDS = 1.0
+RECEIVE_POLL_SECONDS = 0.25
 """How long an outside asker trusts that it would be woken (S11)."""
 
 
@@ -57,21 +57,19 @@ class MemoryStore:
 
     @property
     def down(self) -> bool:
-        """True: every call raises StoreUnavailable, until it is set to False."""
+        """True: every call raises StoreUnavailable; then False: every lock is free, every session must reconnect."""
         return self._down
 
     @down.setter
     def down(self, value: bool) -> None:
         self._down = value
-        self._disturb_waiting()
+        if value:
+            self.restart()
 
     def restart(self) -> None:
         """The server goes away and is back at once: every lock is free, every session must reconnect."""
         for session in self._sessions.values():
             session.disconnect()
-        self._disturb_waiting()
-
-    def _disturb_waiting(self) -> None:
         for node in self.cluster.nodes.values():
             node.woken.set()
             for signal in node.lock_changed:
@@ -255,7 +253,7 @@ class MemoryStore:
     async def _reach(self) -> None:
         await anyio.lowlevel.checkpoint()
         if self._down:
-            raise StoreUnavailable("the memory store is switched off; set `down` to False")
+            raise StoreUnavailable("the memory store does not answer: it is switched off")
 
 
 def _check_open(decision: Decision, verdict: Verdict, now: float) -> None:

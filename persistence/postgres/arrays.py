@@ -19,6 +19,7 @@ from psycopg.pq import Format
 
 _head = struct.Struct("!iiIii").pack
 _length = struct.Struct("!i").pack
+_field = struct.Struct("!Ii").pack
 _NULL = b"\xff\xff\xff\xff"
 _EMPTY = b"\x00\x00\x00\x00"
 _FALSE, _TRUE = b"\x00\x00\x00\x01\x00", b"\x00\x00\x00\x01\x01"
@@ -128,10 +129,22 @@ def _with_nulls(values: Iterable[bytes | None]) -> bytes:
     return b"".join([_NULL if value is None else _length(len(value)) + value for value in values])
 
 
-class _ArrayDumper(Dumper):
+class Columns:
+    """A composite value whose fields are arrays. The server knows its type from where it stands."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        pieces = [_length(len(arrays))]
+        for array in arrays:
+            pieces += (_field(array.array_oid, len(array.data)), array.data)
+        self.data = b"".join(pieces)
+
+
+class _Dumper(Dumper):
     format = Format.BINARY
 
-    def dump(self, obj: Array) -> Buffer:
+    def dump(self, obj: Array | Columns) -> Buffer:
         return obj.data
 
 
@@ -141,7 +154,10 @@ def register(connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any])
         connection.adapters.register_dumper(kind, dumper)
 
 
-_DUMPERS = {
-    kind: type(f"{kind.__name__}Dumper", (_ArrayDumper,), {"oid": kind.array_oid})
-    for kind in (Bools, ByteStrings, Integers, Texts, Floats)
+_DUMPERS: dict[type, type[Dumper]] = {
+    Columns: _Dumper,
+    **{
+        kind: type(f"{kind.__name__}Dumper", (_Dumper,), {"oid": kind.array_oid})
+        for kind in (Bools, ByteStrings, Integers, Texts, Floats)
+    },
 }

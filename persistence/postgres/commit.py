@@ -1,8 +1,8 @@
 """From units to the arguments of `commit_batch`: one array a column, one pass over the batch.
 
 Neighbours: `session` sends what is made here; `functions/2_commit.sql` says what becomes of it.
-Invariant: an array's place in the call is decided by the name of its field, never by its position alone; the packers
-are zipped strictly with the fields, so a new field of a row class fails at import and not in the database.
+Invariant: columns go in the order of the fields of the row classes. The packers are zipped strictly with the fields, so
+that a new field fails at import; a test compares the order with the types in the database.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -14,32 +14,22 @@ import msgspec
 from ...mailbox.envelope import DeadLetter, Envelope
 from ..rows import ActorRow, EventRow, TurnRow
 from ..unit import Unit
-from .arrays import Array, bools, byte_strings, floats, integers, texts
+from .arrays import Array, Columns, bools, byte_strings, floats, integers, texts
 
 _Packer = Callable[[Sequence[Any]], Array]
 _I, _T, _F, _B, _Y = integers, texts, floats, bools, byte_strings
 
 
-def _section(name: str, kind: type[msgspec.Struct], packers: Iterable[_Packer]) -> list[tuple[str, _Packer]]:
-    return [(f"{name}_{field}", pack) for field, pack in zip(kind.__struct_fields__, packers, strict=True)]
+def _section(kind: type[msgspec.Struct], packers: Iterable[_Packer]) -> list[_Packer | None]:
+    # The store's clock says when: a time is not sent.
+    return [None if field == "at" else pack for field, pack in zip(kind.__struct_fields__, packers, strict=True)]
 
 
-_ACTOR = _section("actor", ActorRow, (_I, _T, _T, _I, _I, _T, _T, _Y, _I, _I, _I, _I, _T))
-_MESSAGE = _section("message", Envelope, (_I, _I, _T, _T, _I, _T, _I, _T, _I, _I, _I, _F, _T, _T, _I, _I, _B, _I))
-_TURN = _section("turn", TurnRow, (_I, _I, _T, _T, _T, _I, _I, _I, _T, _I, _I, _I, _I, _F))
-_EVENT = _section("event", EventRow, (_I, _T, _I, _T, _T, _F, _I))
-
-_AT = ("turn_at", "event_at")  # the store's clock says when; not sent
-
-_NOTHING: dict[str, Any] = {
-    "ack_shard": integers(()),
-    "ack_id": integers(()),
-    "created": 0,
-    "actor_expected": integers(()),
-    "message_held": bools(()),
-    "rare": None,
-    **{name: pack(()) for name, pack in (*_ACTOR, *_MESSAGE, *_TURN, *_EVENT) if name not in _AT},
-}
+# In the order of the fields of the row classes, which is that of the types in functions/2_commit.sql.
+_ACTOR = _section(ActorRow, (_I, _T, _T, _I, _I, _T, _T, _Y, _I, _I, _I, _I, _T))
+_MESSAGE = _section(Envelope, (_I, _I, _T, _T, _I, _T, _I, _T, _I, _I, _I, _F, _T, _T, _I, _I, _B, _I))
+_TURN = _section(TurnRow, (_I, _I, _T, _T, _T, _I, _I, _I, _T, _I, _I, _I, _I, _F))
+_EVENT = _section(EventRow, (_I, _T, _I, _T, _T, _F, _I))
 
 
 def flatten(units: Sequence[Unit], node: int, epoch: int) -> dict[str, Any]:
@@ -69,29 +59,26 @@ def flatten(units: Sequence[Unit], node: int, epoch: int) -> dict[str, Any]:
         turns += unit.turns
         events += unit.events
         _flatten_rare(unit, rare)
-    arguments = _NOTHING | {"node": node, "epoch": epoch}
-    if acks:
-        arguments["ack_shard"], arguments["ack_id"] = integers(ack_shards), integers(acks)
-    if actors:
-        _pack(arguments, _ACTOR, actors)
-        arguments["actor_expected"], arguments["created"] = integers(expected), expected.count(0)
-    if messages or held:
-        _pack(arguments, _MESSAGE, messages + held)
-        arguments["message_held"] = bools([False] * len(messages) + [True] * len(held))
-    if turns:
-        _pack(arguments, _TURN, turns)
-    if events:
-        _pack(arguments, _EVENT, events)
-    if rare:
-        arguments["rare"] = to_json(rare)
-    return arguments
+    return {
+        "node": node,
+        "epoch": epoch,
+        "ack_shard": integers(ack_shards),
+        "ack_id": integers(acks),
+        "actor": _columns(_ACTOR, actors, integers(expected)),
+        "created": expected.count(0),
+        "message": _columns(_MESSAGE, messages + held, bools([False] * len(messages) + [True] * len(held))),
+        "turn": _columns(_TURN, turns),
+        "event": _columns(_EVENT, events),
+        "rare": to_json(rare) if rare else None,
+    }
 
 
-def _pack(arguments: dict[str, Any], section: list[tuple[str, _Packer]], rows: Sequence[msgspec.Struct]) -> None:
+def _columns(section: Sequence[_Packer | None], rows: Sequence[msgspec.Struct], *more: Array) -> Columns | None:
+    if not rows:
+        return None
     columns = zip(*map(msgspec.structs.astuple, rows), strict=True)
-    for (name, pack), column in zip(section, columns, strict=True):
-        if name not in _AT:
-            arguments[name] = pack(column)
+    packed = [pack(column) for pack, column in zip(section, columns, strict=True) if pack is not None]
+    return Columns([*packed, *more])
 
 
 _RARE = attrgetter(

@@ -1,9 +1,8 @@
 """How sessions with the database are opened, and one such session with its statements (`Link`).
 
 Every session commits each statement by itself and holds nothing between two of them. Its settings are part of the
-design: read committed, because functions rely on a fresh snapshot a statement; generic plans without hash joins,
-merge joins and sequential scans, because a queue that is empty while a plan is made is full a second later;
-client_connection_check_interval, so that the statement of a process that died does not hold its locks.
+design: read committed, because functions rely on a fresh snapshot a statement; generic plans of index scans and nested
+loops only, because a queue that is empty while a plan is made is full a second later; client_connection_check_interval, so that the statement of a process that died does not hold its locks.
 
 Statements are shielded from cancellation and bounded by a time instead: anyio repeats a cancellation until it is
 obeyed, which interrupts psycopg's own cancelling of the statement and leaves the session unusable.
@@ -20,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from ...mailbox.errors import StoreUnavailable
 from . import arrays
 from .errors import translated
-from .sql import queries
+from .sql import statement
 
 CONNECT_SECONDS = 5
 STATEMENT_SECONDS = 30.0
@@ -46,9 +45,19 @@ _SESSION = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
 }
 _SET = b"SELECT set_config(s.name, s.value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)"
 _CHECK = b"SET client_connection_check_interval = '500ms'"
+
+
+def is_dsn(dsn: str) -> bool:
+    """Whether `dsn` can be read at all; says nothing of whether a server is there."""
+    try:
+        conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return False
+    return True
 
 
 def make_dsn_safe(dsn: str) -> str:
@@ -124,7 +133,9 @@ async def run(
         CallboardError: see `errors.translate`.
     """
     with translated(), anyio.move_on_after(seconds, shield=True):
-        cursor = await connection.execute(queries()[query], params, prepare=True, binary=True)
+        text, names = statement(query)
+        cursor = psycopg.AsyncRawCursor(connection)
+        await cursor.execute(text, [params[name] for name in names] if params else None, prepare=True, binary=True)
         return await cursor.fetchall()
     await connection.close()
     raise StoreUnavailable(f"the database did not answer {query!r} within {seconds:g} s; the connection was given up")

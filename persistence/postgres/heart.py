@@ -13,7 +13,7 @@ import psycopg
 
 from ..port import Port
 from .connect import CONNECT_SECONDS, configure_sync
-from .sql import queries
+from .sql import statement
 
 
 class Heart:
@@ -59,11 +59,11 @@ class Heart:
                 configure_sync(self._connection)
                 # A beat that a crash of the server forgets is no loss, and it shall not wait for the disk.
                 self._connection.execute("SET synchronous_commit = off")
+            cursor = psycopg.RawCursor(self._connection)
             if not self._holds_lock:
-                row = self._connection.execute(queries()["try_hold_lock"], {"number": self._number}).fetchone()
+                row = cursor.execute(statement("try_hold_lock").text, [self._number]).fetchone()
                 self._holds_lock = row is not None and bool(row[0])
-            beat = self._connection.execute(queries()["beat"], {"node": self._number, "epoch": self._epoch})
-            if beat.rowcount == 0:
+            if cursor.execute(statement("beat").text, [self._number, self._epoch]).rowcount == 0:
                 self._stopped.set()
         except psycopg.Error:
             # Not reported here: the node's other sessions see the same outage. The next beat connects anew.

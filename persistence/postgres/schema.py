@@ -5,12 +5,14 @@ version of the schema is the number of the newest migration. Everything happens 
 lock: many processes may do it at once, and a failure leaves what was there.
 """
 
+from typing import Any
+
 import psycopg
 
-from ...mailbox.errors import SchemaMismatch, StoreError
-from .connect import Row, connect
+from ...mailbox.errors import SchemaMismatch
+from .connect import STATEMENT_SECONDS, Row, connect, run
 from .errors import translated
-from .sql import folder, queries, texts
+from .sql import folder, texts
 
 OLDEST_SERVER = 14
 
@@ -28,8 +30,8 @@ def version() -> int:
 def schema_sql() -> str:
     """All of the schema as SQL text: what `create_schema` runs in an empty database."""
     tables = (folder() / "schema.sql").read_text(encoding="utf-8")
-    note = f"INSERT INTO callboard.schema_version (version, applied_at) VALUES ({version()}, clock_timestamp());\n"
-    return "\n".join([tables, *(text for _, text in texts("functions")), note])
+    functions = (text for _, text in texts("functions"))
+    return "\n".join([tables, *functions, f"SELECT callboard.note_version({version()});\n"])
 
 
 async def create_schema(dsn: str) -> None:
@@ -42,54 +44,51 @@ async def create_schema(dsn: str) -> None:
     """
     connection = await connect(dsn, "callboard schema")
     try:
+        await _check_server(connection)
         with translated():
-            await _check_server(connection)
             async with connection.transaction():
-                await connection.execute(queries()["lock_schema"])
+                await _ask(connection, "lock_schema")
                 await _bring_up_to_date(connection)
     finally:
         await connection.close()
 
 
 async def _bring_up_to_date(connection: psycopg.AsyncConnection[Row]) -> None:
-    found = await find_version(connection)
+    found = await _find_version(connection)
     if found > version():
         raise SchemaMismatch(_newer(found))
     if not found:
-        await _run_script(connection, schema_sql())
+        await connection.execute(schema_sql().encode())
         return
-    for row in await (await connection.execute(queries()["functions"])).fetchall():
-        # Names of functions as the catalogue itself spells them.
-        await _run_script(connection, f"DROP FUNCTION {row[0]}")
+    for (drop,) in await _ask(connection, "drop_functions"):
+        await connection.execute(drop.encode())
     for number, text in migrations():
         if number > found:
-            await _run_script(connection, text)
-            await connection.execute(queries()["note_version"], {"version": number})
+            await connection.execute(text.encode())
     for _, text in texts("functions"):
-        await _run_script(connection, text)
-
-
-async def _run_script(connection: psycopg.AsyncConnection[Row], text: str) -> None:
-    await connection.execute(text.encode())
+        await connection.execute(text.encode())
+    if version() > found:
+        await _ask(connection, "note_version", {"version": version()})
 
 
 async def _check_server(connection: psycopg.AsyncConnection[Row]) -> None:
-    row = await (await connection.execute(queries()["server"])).fetchone()
-    if row is None:
-        raise StoreError("the database did not say its version")
-    if row[0] < OLDEST_SERVER * 10_000:
-        raise SchemaMismatch(f"this is PostgreSQL {row[0] // 10_000}; Callboard needs {OLDEST_SERVER} or newer")
-    if row[1] != "UTF8":
-        raise SchemaMismatch(f"the database's encoding is {row[1]}; create one with ENCODING 'UTF8'")
+    [(number, encoding)] = await _ask(connection, "server")
+    if number < OLDEST_SERVER * 10_000:
+        raise SchemaMismatch(f"this is PostgreSQL {number // 10_000}; Callboard needs {OLDEST_SERVER} or newer")
+    if encoding != "UTF8":
+        raise SchemaMismatch(f"the database's encoding is {encoding}; create one with ENCODING 'UTF8'")
 
 
-async def find_version(connection: psycopg.AsyncConnection[Row]) -> int:
-    """The schema version of the database; 0 without a schema."""
-    row = await (await connection.execute(queries()["find_schema"])).fetchone()
-    if row is None or not row[0]:
+async def _find_version(connection: psycopg.AsyncConnection[Row]) -> int:
+    [(exists,)] = await _ask(connection, "find_schema")
+    if not exists:
         return 0
-    row = await (await connection.execute(queries()["version"])).fetchone()
-    return 0 if row is None else int(row[0])
+    [(found,)] = await _ask(connection, "version")
+    return int(found)
+
+
+async def _ask(connection: psycopg.AsyncConnection[Row], query: str, params: dict[str, Any] | None = None) -> list[Row]:
+    return await run(connection, query, params, STATEMENT_SECONDS)
 
 
 async def check_schema(connection: psycopg.AsyncConnection[Row]) -> None:
@@ -98,8 +97,7 @@ async def check_schema(connection: psycopg.AsyncConnection[Row]) -> None:
     Raises:
         SchemaMismatch: it is missing, older or newer; the message says what to run.
     """
-    with translated():
-        found = await find_version(connection)
+    found = await _find_version(connection)
     if not found:
         raise SchemaMismatch("this database has no callboard tables; run: callboard init-db")
     if found < version():

@@ -1,9 +1,12 @@
 """A node's own channel to the database: six sessions, each for one purpose, because none may wait for another.
 
-    commit   the batches, one after the other; holds the node's lock
-    read     mailboxes, actors, members, and changes of ownership
-    listen   wake-ups          signal   wake-ups for others, which serialise with all of their kind
-    watch    waits for the lock of another node            heart   beats, in a thread; holds the lock too
+    commit    the batches, one after the other; holds the node's lock
+    read      mailboxes, actors, members
+    control   changes of ownership, which may wait for a commit of another node, and wake-ups for others, which
+              serialise with all of their kind
+    listen    wake-ups
+    watch     waits for the lock of another node
+    heart     beats, in a thread; holds the node's lock too
 
 Their names carry the node's number and epoch: by these a successor ends them. Invariant: after `reconnect` returned
 True the node still has its epoch, and whatever was or was not committed can be read.
@@ -70,7 +73,7 @@ class PostgresSession:
         )
         await link.run("name_session", {"name": self._name("commit")})
         await link.run("hold_lock", {"number": self.number})
-        for purpose in ("read", "listen", "signal", "watch"):
+        for purpose in ("read", "control", "listen", "watch"):
             await self._open(purpose)
 
     async def crash(self) -> None:
@@ -88,7 +91,7 @@ class PostgresSession:
             if self._heart is not None:
                 await self._heart.stop(self._port)
             with suppress(StoreUnavailable):  # then closing the sessions frees the lock, and others take over
-                if "read" in self._links and not self._crashed:
+                if self.number and not self._crashed:
                     await self.leave()
         await self.crash()
 
@@ -96,8 +99,9 @@ class PostgresSession:
         return f"callboard node {self.number} epoch {self.epoch} {purpose}"
 
     async def _open(self, purpose: str) -> None:
-        link = await Link.open(self._dsn, self._name(purpose))
-        self._links[purpose] = link
+        if purpose in self._links:
+            await self._links[purpose].close()
+        link = self._links[purpose] = await Link.open(self._dsn, self._name(purpose))
         if purpose == "commit":
             await link.run("hold_lock", {"number": self.number})
         elif purpose == "listen":
@@ -179,8 +183,14 @@ class PostgresSession:
 
     async def due(self, shards: Sequence[int], *, within_seconds: float, limit: int) -> list[Timer]:
         """See `Session.due`."""
-        wanted = {"shards": integers(list(set(shards))), "within_seconds": within_seconds, "limit": limit}
-        return [Timer(*row) for row in await self._links["read"].run("due", wanted)]
+        each = set(shards)
+        wanted = {"shards": integers(list(each)), "within_seconds": within_seconds, "limit": limit}
+        # Due timers are mostly spread evenly: twice a shard's share is read first, and all only where that left gaps.
+        share = min(limit, 2 * limit // max(1, len(each)) + 8)
+        rows = await self._links["read"].run("due", wanted | {"per_shard": share})
+        if share < limit and len(rows) < limit and rows and rows[0][-1]:
+            rows = await self._links["read"].run("due", wanted | {"per_shard": limit})
+        return [Timer(*row[:-1]) for row in rows]
 
     # -- ownership
 
@@ -191,11 +201,11 @@ class PostgresSession:
     async def claim(self, shards: Sequence[int] | None = None) -> set[int]:
         """See `Session.claim`."""
         wanted = self._mine(shards=None if shards is None else integers(list(shards)))
-        return {row[0] for row in await self._links["read"].run("claim", wanted)}
+        return {row[0] for row in await self._links["control"].run("claim", wanted)}
 
     async def give(self, shards: Sequence[int], to: int | None) -> None:
         """See `Session.give`. Where `to` does not serve any more, the shards belong to nobody."""
-        await self._links["read"].run("give", self._mine(shards=integers(list(shards)), to=to))
+        await self._links["control"].run("give", self._mine(shards=integers(list(shards)), to=to))
 
     async def members(self) -> list[Member]:
         """See `Session.members`."""
@@ -224,7 +234,7 @@ class PostgresSession:
         if by == "lease" and self._is_fresh():
             return set()
         wanted = {"me": self.number, "my_epoch": self.epoch, "number": member.number, "epoch": member.epoch, "by": by}
-        taken = {row[0] for row in await self._links["read"].run("take_over", wanted)}
+        taken = {row[0] for row in await self._links["control"].run("take_over", wanted)}
         if taken:
             await self._wait_for_farewell(member)
         return taken
@@ -261,7 +271,7 @@ class PostgresSession:
 
     async def notify(self, recipients: Sequence[tuple[int, str]]) -> None:
         """See `Session.notify`."""
-        await self._links["signal"].run("wake_owners", wake_arguments(recipients, self.number))
+        await self._links["control"].run("wake_owners", wake_arguments(recipients, self.number))
 
     # -- life and death
 
@@ -273,14 +283,13 @@ class PostgresSession:
 
     async def draining(self) -> None:
         """See `Session.draining`."""
-        await self._links["read"].run("drain_node", self._mine())
+        await self._links["control"].run("drain_node", self._mine())
 
     async def reconnect(self) -> bool:
         """See `Session.reconnect`."""
         broken = [purpose for purpose, link in self._links.items() if not await link.works()]
         try:
             for purpose in broken:
-                await self._links[purpose].close()
                 await self._open(purpose)
             current = await self._links["read"].run("is_current", self._mine())
         except StoreUnavailable:
@@ -297,10 +306,9 @@ class PostgresSession:
 
     async def leave(self) -> None:
         """See `Session.leave`. On a new connection where the old one was cut, as a successor does."""
-        if not await self._links["read"].works():
-            await self._links["read"].close()
-            await self._open("read")
-        await self._links["read"].run("leave_node", self._mine())
+        if "control" not in self._links or not await self._links["control"].works():
+            await self._open("control")
+        await self._links["control"].run("leave_node", self._mine())
 
 
 def wake_arguments(recipients: Sequence[tuple[int, str]], but: int | None) -> dict[str, Any]:

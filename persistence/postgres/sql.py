@@ -1,10 +1,12 @@
-"""Statements by name: `queries/*.sql` hold blocks that begin with `-- name: …`; nothing else in this package is SQL."""
+"""Statements by name: `queries/*.sql` hold blocks that begin with `-- name: …` and have parameters like `%(name)s`."""
 
 import re
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from typing import NamedTuple
 
+_PARAMETER = re.compile(r"%\((\w+)\)s")
 _BLOCK = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -21,13 +23,33 @@ def texts(name: str) -> list[tuple[str, str]]:
 
 @cache
 def queries() -> dict[str, bytes]:
-    """Every statement by its name (bytes: what psycopg takes without a promise that the text is a literal)."""
+    """The text of every statement by its name, as written but for comments (bytes: no promise of a literal needed)."""
     named: dict[str, bytes] = {}
     for _, text in texts("queries"):
         for match in _BLOCK.finditer(text):
             if match[1] in named:
                 raise ValueError(f"two statements are called {match[1]!r}; rename one")
-            # A percent sign in a comment would be taken for a placeholder, and the server has no use for comments.
-            body = "\n".join(line for line in match[2].splitlines() if not line.lstrip().startswith("--"))
-            named[match[1]] = body.strip().encode()
+            lines = (line for line in match[2].splitlines() if not line.lstrip().startswith("--"))
+            named[match[1]] = "\n".join(lines).strip().encode()
     return named
+
+
+class Statement(NamedTuple):
+    """What is sent: the text with `$1`, `$2`, … and the names of its parameters in that order."""
+
+    text: bytes
+    names: tuple[str, ...]
+
+
+@cache
+def statement(name: str) -> Statement:
+    """A statement with numbered parameters, made once: psycopg would read a long one anew for each call."""
+    names: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
+
+    text = _PARAMETER.sub(number, queries()[name].decode()).encode()
+    return Statement(text, tuple(names))

@@ -1,9 +1,26 @@
-"""The command line: the entry point main and one file a command."""
+"""The command line: `main` picks one command, and only that one's libraries are loaded.
+
+    overview   the text of `callboard --help`, which needs no library at all
+    app        every command as one Typer application; one file a noun beside it
+    options    what many commands take: --dsn, --json, …
+    terminal   the only door to stdout and stderr: everything printed is made safe there
+    render     how runs and approvals look
+    errors     which exit code an error gets, and how it is said
+
+stdout carries data only; words, progress and errors go to stderr.
+"""
 
 import sys
 
 
-def main() -> None:
-    """Say that there are no commands in this checkout."""
-    print("callboard: the command line is missing: service/cli holds no commands in this checkout.", file=sys.stderr)
-    sys.exit(2)
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command that `arguments` (by default the process's own) name, and exit with its code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given or given[0] in ("--help", "-h", "help"):
+        from .overview import overview
+
+        sys.stdout.write(overview())
+        sys.exit(0 if given else 2)
+    from .app import run_command
+
+    sys.exit(run_command(given))

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from callboard.mailbox.errors import StaleEpoch, StoreUnavailable
+from callboard.mailbox.errors import Conflict, StaleEpoch, StoreUnavailable
 from callboard.persistence.memory import MemorySession, MemoryStore
 from callboard.persistence.store import NodeInfo, Store, Wake
 from tests.contract.build import AGENT, SHARD, message, unit, waiting, write
@@ -68,6 +68,31 @@ async def test_hooks_while_down_everything_is_unavailable_and_nothing_is_lost(be
         assert await node.reconnect() is True
         assert await node.owned() == ALL
         assert len(await waiting(node)) == 1
+
+
+async def test_hooks_numbers_are_used_again_when_none_is_left(bench: Bench) -> None:
+    first = await bench.store.lease_number("first", seconds=1.0)
+    for n in range(3_071):
+        await bench.store.lease_number(f"client-{n}", seconds=1e6)
+    with pytest.raises(Conflict):
+        await bench.store.lease_number("late", seconds=1.0)
+    bench.port.moved_seconds += 700
+    assert await bench.store.lease_number("late", seconds=1.0) == first
+    assert await bench.store.lease_number("client-7", seconds=1.0) not in (first, None)
+    with pytest.raises(Conflict):
+        await bench.store.lease_number("first", seconds=1.0)
+
+
+async def test_hooks_a_node_number_used_again_has_another_epoch(bench: Bench) -> None:
+    seen = set()
+    for n in range(1_023):
+        async with bench.join(f"boot-{n}") as node:
+            seen.add((node.number, node.epoch))
+    bench.port.moved_seconds += 700
+    async with bench.join("one more") as node:
+        assert (node.number, node.epoch) not in seen
+        assert node.number == 1
+    assert len(seen) == 1_023
 
 
 async def test_hooks_going_down_ends_what_waits(bench: Bench) -> None:

@@ -4,6 +4,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from callboard.mailbox.errors import StoreUnavailable
 from callboard.persistence.rows import Member
 from callboard.persistence.store import Session
 from tests.contract.build import unit, write
@@ -148,7 +149,7 @@ async def test_ownership_a_silent_node_is_taken_over_although_its_lock_is_held(w
         member = await member_of(heir, node)
         await world.pass_time(LEASE_SECONDS - 1)
         assert await heir.take_over(member, by="lease") == set()
-        await world.pass_time(2)
+        await world.outlast_leases()
         assert await heir.take_over(member, by="lease") == ALL
         assert await heir.owned() == ALL
         assert node.number not in [m.number for m in await heir.members()]
@@ -198,10 +199,51 @@ async def test_ownership_who_watches_in_vain_waits_no_longer_than_asked(world: W
             assert await other.watch(member, seconds=0.05) is False
 
 
+async def test_ownership_a_held_lock_is_not_taken_over_by_lock(world: World, node: Session) -> None:
+    async with world.join("boot-2") as other:
+        assert await other.take_over(await member_of(other, node), by="lock") == set()
+        await write(node, unit())
+
+
+async def test_ownership_cut_connections_are_no_death(world: World, node: Session) -> None:
+    """A restart of the server frees every lock at once: who comes back with its epoch keeps its shards."""
+    async with world.join("boot-2") as other:
+        member = await member_of(other, node)
+        assert await other.watch(member, seconds=0.05) is False
+        await world.cut()
+        with pytest.raises(StoreUnavailable):
+            await node.commit([unit()])
+        with anyio.fail_after(SOON):
+            while not await other.reconnect():
+                await anyio.lowlevel.checkpoint()
+            assert await other.watch(member, seconds=0.05) is False, (
+                "the lock that it saw held is not evidence any more"
+            )
+            while not await node.reconnect():
+                await anyio.lowlevel.checkpoint()
+            while not ((wake := await node.wake(SOON)) and wake.shards is None):
+                pass
+        assert await node.owned() == ALL
+        await write(node, unit())
+
+
+async def test_ownership_after_an_outage_nobody_is_taken_for_silent(world: World, node: Session) -> None:
+    async with world.join("boot-2") as other:
+        member = await member_of(other, node)
+        await world.cut()
+        await world.pass_time(LEASE_SECONDS * 10)
+        with anyio.fail_after(SOON):
+            while not await other.reconnect():
+                await anyio.lowlevel.checkpoint()
+        assert await other.take_over(member, by="lease") == set()
+        assert await node.reconnect() is True
+        await write(node, unit())
+
+
 async def test_ownership_of_two_heirs_one_gets_the_shards(world: World, node: Session) -> None:
     async with world.join("boot-2") as first, world.join("boot-3") as second:
         member = await member_of(first, node)
-        await world.pass_time(LEASE_SECONDS + 1)
+        await world.outlast_leases()
         got: list[set[int]] = []
 
         async def take(session: Session) -> None:
@@ -218,10 +260,10 @@ async def test_ownership_of_two_heirs_one_gets_the_shards(world: World, node: Se
 async def test_ownership_a_restarted_node_is_not_taken_for_its_former_self(world: World, node: Session) -> None:
     async with world.join("boot-2") as heir:
         stale = await member_of(heir, node)
-        await world.pass_time(LEASE_SECONDS + 1)
+        await world.outlast_leases()
         assert await heir.take_over(stale, by="lease") == ALL
         async with world.join("boot-1-again") as reborn:
             await heir.give([1, 2], reborn.number)
-            await world.pass_time(LEASE_SECONDS + 1)
+            await world.outlast_leases()
             assert await heir.take_over(stale, by="lease") == set()
             assert await reborn.owned() == {1, 2}

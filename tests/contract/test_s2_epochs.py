@@ -8,7 +8,7 @@ from callboard.mailbox.errors import StaleEpoch, StoreUnavailable
 from callboard.persistence.rows import Member
 from callboard.persistence.store import Session, Store
 from tests.contract.build import AGENT, SHARD, event, message, unit, waiting, write
-from tests.contract.world import LEASE_SECONDS, World
+from tests.contract.world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ async def assert_superseded(session: Session) -> None:
 
 async def test_s2_a_superseded_node_commits_nothing(world: World, store: Store, node: Session) -> None:
     async with world.join("boot-2") as heir:
-        await world.pass_time(LEASE_SECONDS + 1)
+        await world.outlast_leases()
         shards = await heir.take_over(await member_of(heir, node), by="lease")
         assert shards == set(range(256))
         await assert_superseded(node)
@@ -43,7 +43,7 @@ async def test_s2_a_superseded_node_commits_nothing(world: World, store: Store, 
 
 async def test_s2_a_superseded_node_takes_and_gives_no_shards(world: World, node: Session) -> None:
     async with world.join("boot-2") as heir:
-        await world.pass_time(LEASE_SECONDS + 1)
+        await world.outlast_leases()
         await heir.take_over(await member_of(heir, node), by="lease")
         await assert_superseded(node)
         for attempt in (lambda: node.claim([1]), lambda: node.give([1], None), node.draining):
@@ -54,7 +54,7 @@ async def test_s2_a_superseded_node_takes_and_gives_no_shards(world: World, node
 
 async def test_s2_leaving_after_being_superseded_is_harmless(world: World, node: Session) -> None:
     async with world.join("boot-2") as heir:
-        await world.pass_time(LEASE_SECONDS + 1)
+        await world.outlast_leases()
         await heir.take_over(await member_of(heir, node), by="lease")
         await assert_superseded(node)
         await node.leave()
@@ -75,7 +75,7 @@ async def test_s2_what_is_read_after_a_take_over_includes_the_commit_in_flight(w
         address = f"/desk/agent:{attempt}"
         async with world.join(f"old-{attempt}") as old, world.join(f"new-{attempt}") as heir:
             await old.claim()
-            await world.pass_time(LEASE_SECONDS + 1)
+            await world.outlast_leases()
             member = await member_of(heir, old)
             outcome: list[str] = []
 
@@ -115,7 +115,7 @@ async def test_s2_no_two_nodes_have_the_same_number_and_epoch(world: World) -> N
 
 async def test_s2_one_epoch_never_speaks_for_another_node(world: World, store: Store, node: Session) -> None:
     async with world.join("boot-2") as heir:
-        await world.pass_time(LEASE_SECONDS + 1)
+        await world.outlast_leases()
         await heir.take_over(await member_of(heir, node), by="lease")
         await write(heir, unit(AGENT, sends=[message()]))
         await assert_superseded(node)

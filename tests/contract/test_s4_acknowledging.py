@@ -48,6 +48,20 @@ async def test_s4_two_units_of_a_batch_cannot_both_acknowledge_a_message(node: S
     assert len(await waiting(node)) == 1
 
 
+async def test_s4_a_unit_touches_a_message_once(node: Session) -> None:
+    waits, held = message(), message()
+    await write(node, work(sends=[waits], holds=[held]))
+    for attempt in (
+        work(acks=[waits.id, waits.id]),
+        work(acks=[waits.id], retries=[retry(waits)]),
+        work(retries=[retry(waits), retry(waits)]),
+        work(releases=[held.id], drops=[held.id]),
+        work(releases=[held.id, held.id]),
+    ):
+        assert await refused(node, attempt) == {0}
+    assert await waiting(node) == [waits.id]
+
+
 async def test_s4_a_workers_reply_comes_only_with_the_end_of_its_message(node: Session) -> None:
     call = message("/sys/tool", shard=SHARD)
     await write(node, work(sends=[call]))

@@ -93,6 +93,18 @@ async def test_s8_what_was_set_anew_fires_only_as_the_new_one(node: Session) -> 
     await write(node, work(fires=[fire(generation=2)]))
 
 
+@pytest.mark.parametrize("fire_first", [True, False])
+async def test_s8_a_timer_fired_and_set_anew_in_one_batch_has_fired_and_is_set(node: Session, fire_first: bool) -> None:
+    await write(node, unit(timers=[timer(generation=1)]))
+    fired = work(fires=[fire(generation=1)], sends=[message()])
+    anew = unit(expected=1, timers=[timer(delay_seconds=60.0, generation=2)])
+    await write(node, *((fired, anew) if fire_first else (anew, fired)))
+    (found,) = await due(node, 100.0)
+    assert found.generation == 2
+    assert 50 < found.delay_seconds <= 60
+    assert len(await waiting(node)) == 1
+
+
 async def test_s8_a_fire_and_its_message_are_one(node: Session) -> None:
     await write(node, unit(timers=[timer()]))
     assert await refused(node, work(fires=[fire()], acks=[404], sends=[message()])) == {0}

@@ -45,6 +45,15 @@ async def test_s9_a_number_is_given_once_and_its_event_stays(store: Store, node:
     assert row.version == 1
 
 
+@pytest.mark.parametrize("numbers", [[0], [2], [1, 3], [1, 1]], ids=str)
+async def test_s9_numbers_that_do_not_follow_are_refused(store: Store, node: Session, numbers: list[int]) -> None:
+    with pytest.raises(BadRow):
+        await node.commit([unit(OTHER), unit(events=[event(n) for n in numbers])])
+    assert await store.journal(AGENT) == []
+    assert await store.actor(OTHER) is None
+    await write(node, unit(events=[event(1), event(2)]))
+
+
 async def test_s9_turns_are_kept_oldest_first(world: World, store: Store, node: Session) -> None:
     handled = [message() for _ in range(3)]
     await write(node, work(sends=handled))

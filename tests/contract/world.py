@@ -44,8 +44,16 @@ class World(Protocol):
         """Move the store's clock."""
         ...
 
+    async def outlast_leases(self) -> None:
+        """Move the store's clock so far that whoever does not beat is silent, to a store that dares to say so."""
+        ...
+
     async def crash(self, session: Session) -> None:
         """Its process dies: the lock is free, nothing of it runs any more."""
+        ...
+
+    async def cut(self) -> None:
+        """Every connection of every node breaks, as when the server restarts; all locks are free."""
         ...
 
 
@@ -71,6 +79,12 @@ class MemoryWorld:
     async def pass_time(self, seconds: float) -> None:
         self.port.moved_seconds += seconds
 
+    async def outlast_leases(self) -> None:
+        await self.pass_time(LEASE_SECONDS + 1)
+
     async def crash(self, session: Session) -> None:
         assert isinstance(session, MemorySession)
         session.crash()
+
+    async def cut(self) -> None:
+        self.store.restart()

@@ -11,7 +11,6 @@ from callboard.persistence.postgres import PostgresSession, PostgresStore, creat
 from callboard.persistence.store import NodeInfo, Session
 from tests.contract.world import LEASE_SECONDS, World
 
-
 _WIPE = """
 DO $$
 DECLARE _name text;
@@ -52,6 +51,12 @@ class PostgresWorld:
         ).format(self._moved_seconds)
         await self._execute(moved)
 
+    async def cut(self) -> None:
+        await self._execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND application_name LIKE 'callboard node %'"
+        )
+
     async def restore_clock(self) -> None:
         """Time is real again, for the next test on this database."""
         if self._real_clock is not None:
@@ -66,6 +71,13 @@ class PostgresWorld:
             cursor = await connection.execute(sql)
             row = await cursor.fetchone() if cursor.description else None
             return "" if row is None else str(row[0])
+
+    async def outlast_leases(self) -> None:
+        # A server younger than two leases takes nobody for silent: wait in it until it is older (once in a test run).
+        youth = "pg_postmaster_start_time() + make_interval(secs => {}) - clock_timestamp()"
+        wait = psycopg.sql.SQL(f"SELECT pg_sleep(extract(epoch FROM {youth}))")
+        await self._execute(wait.format(2 * LEASE_SECONDS + 0.1))
+        await self.pass_time(LEASE_SECONDS + 1)
 
     async def crash(self, session: Session) -> None:
         assert isinstance(session, PostgresSession)

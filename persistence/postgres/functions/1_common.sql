@@ -9,6 +9,10 @@ CREATE FUNCTION callboard.clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARA
     SELECT coalesce(nullif(current_setting('callboard.now', true), '')::timestamptz, clock_timestamp())
 $$;
 
+CREATE FUNCTION callboard.note_version(_version integer) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO callboard.schema_version (version, applied_at) VALUES (_version, callboard.clock())
+$$;
+
 CREATE FUNCTION callboard.seconds(_at timestamptz) RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(extract(epoch FROM _at)::double precision, 0.0)
 $$;

@@ -106,14 +106,24 @@ FROM unnest(%(shards)s::bigint[], %(addresses)s::text[]) AS wanted(shard, addres
 JOIN callboard.actor a ON a.shard = wanted.shard AND a.address = wanted.address
 
 -- name: due
+-- The soonest of each shard, then the soonest of these. Where a shard had more than `per_shard`, only what is no later
+-- than its last one is certain to be in order: the rest is left to another call. The last column tells that.
+WITH heads AS (
+    SELECT t.*
+    FROM unnest(%(shards)s::bigint[]) AS s(shard)
+    CROSS JOIN LATERAL (
+        SELECT * FROM callboard.timer d
+        WHERE d.shard = s.shard
+            AND d.due_at <= (SELECT callboard.clock()) + make_interval(secs => %(within_seconds)s)
+        ORDER BY d.shard, d.due_at LIMIT %(per_shard)s
+    ) t
+), cut AS (
+    SELECT min(full_shard.last) AS at
+    FROM (SELECT max(due_at) AS last FROM heads GROUP BY shard HAVING count(*) >= %(per_shard)s) full_shard
+)
 SELECT
     t.shard, t.address, t.key, t.generation, callboard.seconds(t.due_at) - callboard.seconds(callboard.clock()),
-    t.type, t.version, t.body, t.lane, t.period_seconds
-FROM unnest(%(shards)s::bigint[]) AS s(shard)
-CROSS JOIN LATERAL (
-    SELECT * FROM callboard.timer d
-    WHERE d.shard = s.shard
-        AND d.due_at <= (SELECT callboard.clock()) + make_interval(secs => %(within_seconds)s)
-    ORDER BY d.shard, d.due_at LIMIT %(limit)s
-) t
+    t.type, t.version, t.body, t.lane, t.period_seconds, cut.at IS NOT NULL
+FROM heads t CROSS JOIN cut
+WHERE cut.at IS NULL OR t.due_at <= cut.at
 ORDER BY t.due_at, t.shard, t.address, t.key LIMIT %(limit)s

@@ -32,9 +32,10 @@ ORDER BY shard, address, seq LIMIT %(limit)s
 -- name: actors
 -- One walk over the index for each kind, so that a page costs a page whatever is asked for.
 WITH RECURSIVE kinds(kind) AS (
-    SELECT CASE WHEN %(kind)s <> '' THEN %(kind)s COLLATE "C" ELSE (SELECT min(kind) FROM callboard.actor) END
+    SELECT coalesce(
+        nullif(%(kind)s, '') COLLATE "C", (SELECT f.kind FROM callboard.actor f ORDER BY f.kind, f.address LIMIT 1))
     UNION ALL
-    SELECT (SELECT min(a.kind) FROM callboard.actor a WHERE a.kind > kinds.kind)
+    SELECT (SELECT f.kind FROM callboard.actor f WHERE f.kind > kinds.kind ORDER BY f.kind, f.address LIMIT 1)
     FROM kinds WHERE kinds.kind IS NOT NULL AND %(kind)s = ''
 )
 SELECT

@@ -12,10 +12,18 @@ SELECT to_regclass('callboard.schema_version') IS NOT NULL
 -- name: version
 SELECT coalesce(max(version), 0) FROM callboard.schema_version
 
--- name: functions
-SELECT p.oid::regprocedure::text FROM pg_proc p
-WHERE p.pronamespace = 'callboard'::regnamespace AND p.prorettype <> 'trigger'::regtype
+-- name: drop_functions
+-- Statements that drop all that functions/ makes: functions first, then the types of their arguments. What triggers use
+-- belongs to the tables.
+SELECT drops.statement FROM (
+    SELECT 1 AS step, format('DROP FUNCTION %s', p.oid::regprocedure) AS statement
+    FROM pg_proc p
+    WHERE p.pronamespace = 'callboard'::regnamespace AND p.prorettype <> 'trigger'::regtype
+    UNION ALL
+    SELECT 2, format('DROP TYPE callboard.%I', c.relname)
+    FROM pg_class c
+    WHERE c.relnamespace = 'callboard'::regnamespace AND c.relkind = 'c'
+) drops ORDER BY drops.step
 
 -- name: note_version
-INSERT INTO callboard.schema_version (version, applied_at) VALUES (%(version)s, clock_timestamp())
-ON CONFLICT DO NOTHING
+SELECT callboard.note_version(%(version)s)

@@ -1,0 +1,89 @@
+"""The support desk as an application: `callboard daemon callboard.crm.app:app`.
+
+    /crm                    supervisor
+      approvals             tells runs what people decided
+      model, tool, mailer   workers: the model's calls, the desk's tools, the mail
+      outbox                sees that mail is sent
+      desk                  supervisor of the agents
+        agent:RUN           one run for each ticket
+
+The tools connect under the desk's own database role, which has no rights on the runtime's schema. Without a model of
+its own the desk works offline with `DeskModel`, which reads the policy and the tools' results.
+"""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from callboard.actors.agent.model_worker import ModelWorker
+from callboard.actors.agent.run import Parts, Run
+from callboard.actors.agent.tool_worker import ToolWorker, toolbox
+from callboard.actors.app import App, Surroundings
+from callboard.actors.approval import Approvals
+from callboard.actors.spec import Child, Supervisor
+from callboard.persistence.postgres.database import Database
+
+from .model import DeskModel
+from .money import AfterEffect
+from .outbox import Mailer, Outbox
+from .policy import policy_text
+from .schema import install
+from .tools import desk_tools
+
+AGENTS = "/crm/desk/agent"
+PARTS = Parts(model="/crm/model", tool="/crm/tool", approvals="/crm/approvals")
+
+
+@asynccontextmanager
+async def open_desk(surroundings: Surroundings) -> AsyncIterator[Supervisor]:
+    """The desk's tree over the database of `surroundings`.
+
+    Options: `hang_once=FILE` makes the first node to create FILE hang between the commit of a refund and its return,
+    after saying so in a line on standard output. The demo and the tests kill it there.
+    """
+    async with await Database.open(surroundings.dsn) as owner:
+        installation = await install(owner)
+    hang = surroundings.options.get("hang_once")
+    after_effect = _hang_once(Path(hang)) if hang else None
+    async with await Database.open(surroundings.dsn, role=installation.role) as database:
+        yield desk_tree(database, surroundings.node, after_effect)
+
+
+def desk_tree(database: Database, node: str, after_effect: AfterEffect | None = None) -> Supervisor:
+    """The desk's supervision tree."""
+    box = toolbox(desk_tools(database, node=node, after_effect=after_effect))
+    specs = tuple(tool.spec() for tool in box.values())
+    agents = Child(Run, "agent", restart="transient", pool=True, args=(PARTS, box))
+    return Supervisor(
+        "crm",
+        strategy="rest_for_one",
+        children=(
+            Child(Approvals, "approvals"),
+            Child(ModelWorker, "model", args=(DeskModel(), specs)),
+            Child(ToolWorker, "tool", args=(box,)),
+            Child(Mailer, "mailer", args=(database,)),
+            Child(Outbox, "outbox", args=("/crm/mailer",)),
+            Supervisor("desk", (agents,)),
+        ),
+    )
+
+
+def _hang_once(mark: Path) -> AfterEffect:
+    async def hang(key: str) -> None:
+        try:
+            mark.touch(exist_ok=False)
+        except FileExistsError:
+            return
+        sys.stdout.write(json.dumps({"event": "in_refund", "pid": os.getpid(), "key": key}) + "\n")
+        sys.stdout.flush()
+        await anyio.sleep_forever()
+
+    return hang
+
+
+app = App("crm", open_desk, runs=AGENTS, system_prompt=policy_text())

@@ -1,0 +1,73 @@
+"""What `callboard --help` says. Plain text made here, so that asking for help costs no more than starting Python."""
+
+COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "start",
+        (
+            ("demo", "A support desk at work: a node is killed in the middle of a refund, one refund exists."),
+            ("init-db", "Make the database schema, or bring an older one up to date."),
+            ("daemon", "Keep node processes of an application alive."),
+        ),
+    ),
+    (
+        "runs",
+        (
+            ("run", "Start a run, work on it here, and follow it until it rests."),
+            ("submit", "Record a run; a daemon begins it."),
+            ("runs", "List runs, newest first."),
+            ("show", "Show one run: where it is, and why it does not move."),
+            ("replay", "Tell a run's whole history."),
+            ("verify", "Prove that a run's state is the fold of its journal."),
+            ("tell", "Say something to a live run."),
+            ("cancel", "Ask a run to begin nothing more and end."),
+        ),
+    ),
+    (
+        "people",
+        (
+            ("approvals", "List the calls that wait for a person, or show one."),
+            ("approve", "Let a held call go, exactly as shown."),
+            ("deny", "Refuse a held call; the model gets the reason."),
+        ),
+    ),
+)
+"""Group, and each command with its purpose; a test compares them with the commands there are."""
+
+EXIT_CODES = (
+    (0, "ok"),
+    (1, "failed"),
+    (2, "wrong usage"),
+    (3, "not found"),
+    (4, "not allowed"),
+    (5, "conflict: somebody else was first"),
+    (6, "expired"),
+    (7, "timed out"),
+    (75, "the database is not reachable"),
+    (130, "interrupted"),
+)
+
+
+def overview() -> str:
+    """The text."""
+    lines = [
+        "Callboard runs LLM agents as actors with durable mailboxes in PostgreSQL.",
+        "",
+        "  callboard demo",
+        '  callboard run callboard.crm.app:app "Refund order A-8891, the item arrived damaged"',
+        "  callboard approvals; callboard approve RUN --amount 480.00",
+        "",
+        "usage: callboard COMMAND [--help]",
+    ]
+    for group, commands in COMMANDS:
+        lines += ["", f"{group}:", *(f"  {name:<11} {purpose}" for name, purpose in commands)]
+    lines += [
+        "",
+        "Every command takes --dsn and --json. Without --dsn, CALLBOARD_DSN or DATABASE_URL an embedded PostgreSQL of",
+        "the working directory is used. Settings come from flags, then CALLBOARD_* (DSN, HOME, NODES, LEASE_SECONDS,",
+        "BEAT_SECONDS, DRAIN_SECONDS, LOG_LEVEL, LOG_JSON, COLOR), then defaults. NO_COLOR is respected.",
+        "",
+        "exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES[:6]) + ",",
+        "  " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES[6:]),
+        "",
+    ]
+    return "\n".join(lines)

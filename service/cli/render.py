@@ -1,0 +1,128 @@
+"""How runs and approvals look on a terminal: lists as tables, one thing as lines."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+
+from ..safe import safe
+from ..trace import Line, block
+from ..views import ApprovalView, RunList, RunView, moment
+from .terminal import note, print_row
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns on a terminal, the last one cut at its edge; tab-separated values, whole, where there is none."""
+    if not sys.stdout.isatty():
+        for row in (columns, *rows):
+            print_row(row)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        last = column == columns[-1]
+        table.add_column(column, no_wrap=True, overflow="ellipsis" if last else "fold", ratio=1 if last else None)
+    for row in rows:
+        table.add_row(*(Text(safe(cell)) for cell in row))
+    Console(highlight=False, markup=False, emoji=False).print(table)
+
+
+def print_runs(found: RunList) -> None:
+    """A list of runs."""
+    rows = [
+        (
+            line.run_id,
+            line.status,
+            moment(line.started_at) or "",
+            str(line.step),
+            str(line.tokens),
+            line.waits_for or line.detail or line.goal,
+        )
+        for line in found.items
+    ]
+    _table(("run", "status", "started", "iterations", "tokens", "what"), rows)
+    if not found.complete:
+        note("there are more; --limit shows them")
+
+
+def print_approvals(found: Sequence[ApprovalView]) -> None:
+    """A list of approvals."""
+    rows = [
+        (
+            one.id,
+            one.status if one.kind == "approval" else f"{one.status} (in doubt)",
+            moment(one.requested_at) or "",
+            one.tool,
+            ", ".join(sum_.shown for sum_ in one.money),
+            one.reason,
+        )
+        for one in found
+    ]
+    _table(("approval", "status", "asked", "tool", "amount", "reason"), rows)
+
+
+def approval_lines(view: ApprovalView) -> Iterator[Line]:
+    """One approval, with everything that a decision covers."""
+    yield Line(f"approval {view.id}  {view.status}", "title")
+    yield Line(f"  run        {view.run_id}, call {view.call}, asked for by {view.requested_by or 'unknown'}")
+    yield Line(f"  asked      {moment(view.requested_at)}")
+    if view.expires_at:
+        yield Line(f"  expires    {moment(view.expires_at)}, which means no")
+    if view.decided_at:
+        yield Line(f"  decided    {moment(view.decided_at)} by {view.decided_by}")
+    if view.kind == "in-doubt":
+        yield Line("  in doubt   approve: it did happen; deny: it did not, and is made again", "waits")
+    for one in view.money:
+        yield Line(f"  amount     {one.shown}  ({one.field})", "waits")
+    yield Line(f"  digest     {view.digest}")
+    yield Line(f"  tool       {view.tool}")
+    yield from block(json.dumps(view.arguments, ensure_ascii=False, indent=2))
+    yield Line("  why")
+    yield from block(view.reason)
+    if view.note:
+        yield Line("  note")
+        yield from block(view.note)
+
+
+def run_lines(view: RunView) -> Iterator[Line]:
+    """One run, in short."""
+    state = view.state
+    yield Line(f"run {view.run_id}  {state.status}", "title")
+    yield Line(f"  address    {view.address}")
+    if state.started_at:
+        yield Line(f"  started    {moment(state.started_at)} by {state.requested_by or 'unknown'}")
+    yield Line(
+        f"  spent      {state.step} iteration(s), {state.tool_calls} tool call(s), {state.total_tokens:,} tokens, "
+        f"{state.total_cost_usd:f} USD"
+    )
+    if view.why_still:
+        yield Line(f"  now        {view.why_still}", "waits")
+    yield Line("  goal")
+    yield from block(state.goal)
+    if state.final_answer is not None:
+        yield Line("  answer", "good")
+        yield from block(state.final_answer)
+    if state.failure_reason:
+        yield Line(f"  failed     {state.failure_reason}", "bad")
+        yield from block(state.failure_detail)
+    for one in view.approvals:
+        yield Line("")
+        yield from approval_lines(one)
+
+
+def outcome_lines(view: RunView, application: str) -> Iterator[Line]:
+    """What a run came to: its answer, its failure, or what it waits for and how to decide that."""
+    state = view.state
+    if state.status == "completed":
+        yield from (Line(part) for part in (state.final_answer or "").split("\n"))
+    elif state.finished:
+        yield Line(f"{state.status}: {state.failure_reason or ''} {state.failure_detail}".rstrip(), "bad")
+    for one in view.approvals:
+        how = " --amount …" * len(one.money)
+        yield Line(f"waits for a person: {one.tool}: {one.reason}", "waits")
+        yield Line(f"  look:    callboard approvals show {one.id}")
+        yield Line(f"  decide:  callboard approve {one.id}{how}   or   callboard deny {one.id} --reason …")
+    if view.approvals:
+        yield Line(f"  go on:   callboard daemon {application}   (or this command again, with --id {view.run_id})")

@@ -1,0 +1,47 @@
+"""A database for one demonstration: new each time, so that two of them never meet, and kept for looking around in."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from callboard.crm.load import DeskFacts, load
+from callboard.crm.schema import install
+from callboard.crm.tickets import TicketCase, make_tickets
+from callboard.persistence.embedded import default_root, ensure
+from callboard.persistence.port import Port
+from callboard.persistence.postgres import create_schema
+from callboard.persistence.postgres.database import Database
+from callboard.persistence.postgres.databases import create_database, drop_idle_databases
+
+PREFIX = "callboard_demo_"
+
+
+class DemoDatabase(msgspec.Struct, frozen=True):
+    """Where the demonstration takes place."""
+
+    dsn: str
+    owner: Database
+    facts: DeskFacts
+    embedded: bool
+
+
+@asynccontextmanager
+async def open_database(dsn: str, port: Port) -> AsyncIterator[DemoDatabase]:
+    """A fresh database on the server of `dsn` (or on the embedded one), with both schemas and the desk's records.
+
+    Databases of earlier demonstrations that nobody is connected to are dropped first; this one stays.
+    """
+    server = dsn or await port.in_thread(ensure, default_root(Path.cwd()))
+    await drop_idle_databases(server, PREFIX)
+    fresh = await create_database(server, PREFIX + port.token()[:8])
+    await create_schema(fresh)
+    async with await Database.open(fresh) as owner:
+        await install(owner)
+        yield DemoDatabase(fresh, owner, await load(owner), not dsn)
+
+
+async def write_tickets(database: DemoDatabase, count: int, seed: int) -> list[TicketCase]:
+    """`count` tickets made from the loaded records."""
+    return await make_tickets(database.owner, count, seed=seed)

@@ -1,0 +1,94 @@
+"""Finding a run by what people type: its id, the unique beginning of one, or its whole address.
+
+Runs are actors of kind "run"; which pools there are is read off the store, so no application has to be loaded to look
+at what it did. Every look-up is a step into an index: its cost does not grow with the number of runs.
+"""
+
+from urllib.parse import quote
+
+from ..actors.agent.runs import RunNotFound
+from ..mailbox.address import family_of, key_of, parse
+from ..mailbox.errors import UsageError
+from ..persistence.rows import ActorRow
+from ..persistence.store import Store
+
+KIND = "run"
+LAST = chr(0x10FFFF)
+"""Beyond every key: pools are found by jumping from one to the next."""
+_SHOWN = 8
+
+
+async def find_run(store: Store, given: str) -> str:
+    """The address of the run that `given` names.
+
+    Raises:
+        RunNotFound; UsageError: several runs begin like that, or nothing was given.
+    """
+    if not given.strip():
+        raise UsageError("expected a run id, got nothing; `callboard runs` lists them")
+    if given.startswith("/"):
+        return await _exact(store, parse(given))
+    try:
+        key = quote(given, safe="")
+    except UnicodeEncodeError:
+        raise RunNotFound(f"no run {given!r}; `callboard runs` lists them") from None
+    found: list[str] = []
+    for pool in await pools(store):
+        address = f"{pool}:{key}"
+        if await _exists(store, address):
+            return address
+        found += await _beginning(store, address)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(run_id_of(address) for address in found[:_SHOWN])
+        more = ", …" if len(found) > _SHOWN else ""
+        raise UsageError(f"{given!r} is the beginning of several runs: {names}{more}; give more of it")
+    raise RunNotFound(
+        f"no run {given[:80]!r}; `callboard runs` lists them (one that no node has seen yet is found by its address)"
+    )
+
+
+async def pools(store: Store) -> list[str]:
+    """The addresses of all pools that have runs."""
+    found: list[str] = []
+    after = ""
+    while rows := await store.actors(kind=KIND, limit=1, after=after):
+        pool = family_of(rows[0].address).rpartition(":")[0]
+        found.append(pool)
+        after = f"{pool}:{LAST}"
+    return found
+
+
+def pool_of(address: str) -> str:
+    """The pool of a run's address."""
+    return address.rpartition(":")[0]
+
+
+def run_id_of(address: str) -> str:
+    """The run id in a run's address."""
+    return key_of(address) or address
+
+
+async def _exact(store: Store, address: str) -> str:
+    if key_of(address) is None or not await _exists(store, address):
+        raise RunNotFound(f"no run at {address}; `callboard runs` lists them")
+    return address
+
+
+async def _exists(store: Store, address: str) -> bool:
+    row = await store.actor(address)
+    if row is not None:
+        return row.kind == KIND
+    waiting = await store.peek(address, limit=10)
+    return any(view.envelope.type == "run.start" for view in waiting)
+
+
+async def _beginning(store: Store, start: str) -> list[str]:
+    rows = await store.actors(kind=KIND, prefix=start, limit=_SHOWN + 1)
+    return [row.address for row in rows if _is_key_at_end(row, start)]
+
+
+def _is_key_at_end(row: ActorRow, start: str) -> bool:
+    """Not an actor beneath one that begins like that: `/desk/agent:42/run:1` is no beginning of `42`."""
+    return "/" not in row.address[len(start) :]

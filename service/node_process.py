@@ -1,0 +1,109 @@
+"""One node as this process: what `callboard node APP` runs and the daemon keeps alive.
+
+start      open the store and the application, serve, and announce it with one JSON line
+SIGTERM    drain: finish or give back what is in hand, give the shards away, end with 0 (SIGINT is the same)
+again      end at once with 143; the others take over as they do after a kill
+parent     a node that has lost the daemon that started it drains, so that no node outlives its daemon unseen
+"""
+
+import json
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+
+from ..actors.app import App, Surroundings
+from ..actors.node import Node, NodeSettings
+from ..persistence.port import Port, RealPort
+from .applications import opened
+from .settings import Settings
+from .wiring import find_database, open_store_at
+
+log = logging.getLogger(__name__)
+
+PARENT_LOOK_SECONDS = 1.0
+KILLED = 128 + signal.SIGTERM
+
+Announce = Callable[[Mapping[str, Any]], None]
+
+
+def node_settings(settings: Settings, label: str) -> NodeSettings:
+    """What a node takes of the settings."""
+    return NodeSettings(
+        label=label,
+        lease_seconds=settings.lease_seconds,
+        beat_seconds=settings.beat_seconds,
+        drain_seconds=settings.drain_seconds,
+    )
+
+
+def default_label() -> str:
+    """A node's name for people: machine and process."""
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def announce(event: Mapping[str, Any]) -> None:
+    """One JSON line on stdout, at once."""
+    print(json.dumps(event), flush=True)  # noqa: T201 - this is the process's data
+
+
+async def run_node(
+    app: App,
+    settings: Settings,
+    options: Mapping[str, str],
+    *,
+    label: str = "",
+    parent: int = 0,
+    announce: Announce = announce,
+    port: Port | None = None,
+) -> None:
+    """Be a node of `app` until SIGTERM or SIGINT; returns when it has drained.
+
+    Raises:
+        StoreUnavailable, SchemaMismatch, ApplicationFailed: before it serves; later it survives what can be survived.
+    """
+    port = port or RealPort()
+    label = label or default_label()
+    dsn = await find_database(settings)
+    surroundings = Surroundings(dsn, label, dict(options))
+    async with open_store_at(dsn, create=not settings.dsn) as store, opened(app, surroundings) as tree:
+        node = Node(store, tree, port, node_settings(settings, label))
+        async with anyio.create_task_group() as group:
+            port.spawn(group, _obey_signals, node, name="signals")
+            port.spawn(group, _announce_ready, node, announce, name="ready")
+            if parent:
+                port.spawn(group, _watch_parent, node, parent, port, name="parent")
+            await node.run()
+            group.cancel_scope.cancel()
+    log.info("node drained")
+
+
+async def _announce_ready(node: Node, announce: Announce) -> None:
+    await node.ready.wait()
+    assert node.life is not None
+    number = node.life.session.number
+    log.info("node %s serves", number)
+    announce({"event": "ready", "node": number, "pid": os.getpid(), "label": node.settings.label})
+
+
+async def _obey_signals(node: Node) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        asked = False
+        async for received in signals:
+            if asked:
+                log.warning("%s again: leaving at once", received.name)
+                os._exit(KILLED)
+            asked = True
+            log.info("%s: draining for at most %g s", received.name, node.settings.drain_seconds)
+            node.stop()
+
+
+async def _watch_parent(node: Node, parent: int, port: Port) -> None:
+    while os.getppid() == parent:
+        await port.sleep(PARENT_LOOK_SECONDS)
+    log.warning("the daemon %s is gone: draining", parent)
+    node.stop()

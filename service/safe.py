@@ -1,0 +1,25 @@
+"""The one door through which text from models, tools and customers reaches a terminal.
+
+Whatever could move the cursor, change colours, hide text or turn its direction is shown as an escape instead of being
+obeyed: C0 and C1 controls, DEL, bidirectional and invisible format characters, line separators, lone surrogates.
+"""
+
+import unicodedata
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Control, format (bidi, zero width), surrogate, line and paragraph separator."""
+
+
+def safe(text: str, *, lines: bool = False) -> str:
+    """`text` as it may be printed; with `lines` its line breaks and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return "".join(c if c in kept or unicodedata.category(c) not in _INVISIBLE else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character, f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,245 @@
+"""A run's journal as a text that a person understands: who did what, when, on which node, and how long it waited.
+
+Nothing is left out and nothing is shortened. What comes from models, tools and people stands behind a bar (`│`), line
+by line, so that no text in it can pass for a line of ours. Pure: the lines carry a style's name and no colour, and have
+not been through `safe`, which is the printer's business.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from ..actors.agent.events import (
+    ApprovalDenied,
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRequested,
+    CancelRequested,
+    LLMCallCompleted,
+    LLMCallFailed,
+    LLMCallRequested,
+    MessageTold,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallInDoubt,
+    ToolCallRequested,
+    ToolCallSettled,
+)
+from ..actors.agent.runs import Recorded
+from .views import Trace, moment
+
+Style = Literal["title", "section", "event", "data", "good", "bad", "waits"]
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line, and how it may be dressed."""
+
+    text: str
+    style: Style = "event"
+
+
+def duration(seconds: float) -> str:
+    """A time span for people: `12 ms`, `3.2 s`, `4 min 05 s`, `3 h 12 min`, `2 d 4 h`."""
+    seconds = max(0.0, seconds)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = int(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def trace_lines(trace: Trace, *, from_seq: int = 1, until: int | None = None) -> Iterator[Line]:
+    """The whole trace; events outside `from_seq`..`until` (both included) are read, for waits, but not shown."""
+    yield from header(trace)
+    teller = Teller()
+    for recorded in trace.events:
+        lines = list(teller.tell(recorded))
+        if recorded.seq >= from_seq and (until is None or recorded.seq <= until):
+            yield from lines
+    if trace.run.why_still:
+        yield Line("")
+        yield Line(f"now: {trace.run.why_still}", "waits")
+
+
+def header(trace: Trace) -> Iterator[Line]:
+    """What a run is, and what it has cost so far."""
+    run, state = trace.run, trace.run.state
+    yield Line(f"run {run.run_id}  {state.status}", "title")
+    yield Line(f"  address       {run.address}")
+    yield Line(f"  requested by  {state.requested_by or 'unknown'}, model {state.model or 'unspecified'}")
+    if trace.events:
+        took = trace.events[-1].at - trace.events[0].at
+        yield Line(f"  started       {moment(trace.events[0].at)}, {duration(took)} to its last event")
+    tokens = f"{state.input_tokens:,} tokens in, {state.output_tokens:,} out"
+    calls = f"{state.step} iteration(s), {state.tool_calls} tool call(s)"
+    yield Line(f"  spent         {calls}, {tokens}, {state.total_cost_usd:f} USD")
+    limits = {name: value for name, value in msgspec.to_builtins(state.budget).items() if value is not None}
+    yield Line(f"  budget        {', '.join(f'{name} {value}' for name, value in limits.items()) or 'none'}")
+    yield Line("  goal")
+    yield from block(state.goal)
+
+
+def block(text: str) -> Iterator[Line]:
+    """Foreign text, behind a bar."""
+    for part in text.split("\n"):
+        yield Line(f"      │ {part}", "data")
+
+
+def json_block(value: Any) -> Iterator[Line]:
+    """A foreign value, behind a bar."""
+    return block(json.dumps(value, ensure_ascii=False, indent=2) if value else json.dumps(value))
+
+
+class Teller:
+    """Tells events one by one; remembers when waits began."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._since: dict[str, float] = {}
+        self._node = 0
+
+    def tell(self, recorded: Recorded) -> Iterator[Line]:
+        """The lines of one event; feed all of a run's events in order."""
+        at, event = recorded.at, recorded.event
+        self._began = at if self._began is None else self._began
+        lead = f"  {'+' + duration(at - self._began):>13}  node {recorded.node:<3} #{recorded.seq:<4} "
+        if isinstance(event, LLMCallRequested):
+            yield Line("")
+            yield Line(f"iteration {event.step}", "section")
+        if self._node not in (0, recorded.node):
+            yield Line(f"  ── node {recorded.node} goes on where node {self._node} stopped ──", "waits")
+        self._node = recorded.node
+        lines = iter(self._told(event, at))
+        first = next(lines, Line(f"{recorded.type}"))
+        yield Line(lead + first.text, first.style)
+        yield from lines
+
+    def _told(self, event: Any, at: float) -> Iterable[Line]:
+        match event:
+            case RunStarted():
+                return self._started(event)
+            case LLMCallRequested() | LLMCallFailed() | LLMCallCompleted():
+                return self._model(event, at)
+            case ToolCallRequested() | ToolCallFailed() | ToolCallCompleted():
+                return self._tool(event, at)
+            case ToolCallInDoubt() | ToolCallSettled():
+                return self._doubt(event, at)
+            case ApprovalRequested() | ApprovalGranted() | ApprovalDenied() | ApprovalExpired():
+                return self._approval(event, at)
+            case MessageTold():
+                return [Line(f"told by {event.by or 'unknown'}"), *block(event.text)]
+            case CancelRequested() | RunCompleted() | RunFailed() | RunCancelled():
+                return self._ended(event)
+            case _:
+                return json_block(msgspec.to_builtins(event, str_keys=True))
+
+    def _waited(self, key: str, at: float) -> str:
+        since = self._since.get(key)
+        return "" if since is None else duration(at - since)
+
+    def _started(self, event: RunStarted) -> Iterator[Line]:
+        tools = ", ".join(f"{tool.name}@{tool.version}" for tool in event.tools) or "none"
+        yield Line(f"run started; tools: {tools}")
+        if event.system_prompt:
+            yield Line("      system prompt")
+            yield from block(event.system_prompt)
+
+    def _model(self, event: LLMCallRequested | LLMCallFailed | LLMCallCompleted, at: float) -> Iterator[Line]:
+        key = f"model {event.step}"
+        if isinstance(event, LLMCallRequested):
+            self._since[key] = at
+            yield Line("model asked")
+        elif isinstance(event, LLMCallFailed):
+            end = "no other is made" if event.final else "tried again"
+            yield Line(f"model attempt {event.attempt} failed; {end}", "bad")
+            yield from block(event.error)
+        else:
+            mark = " [recovered]" if event.recovered else ""
+            spent = f"{event.input_tokens:,} in, {event.output_tokens:,} out, {event.cost_usd:f} USD"
+            yield Line(f"model answered after {self._waited(key, at)}, attempt {event.attempt} ({spent}){mark}")
+            if event.content:
+                yield from block(event.content)
+            for asked in event.tool_calls:
+                yield Line(f"      asks for {asked.name}")
+                yield from json_block(asked.arguments)
+                if asked.problem:
+                    yield Line(f"      arguments unreadable: {asked.problem}", "bad")
+
+    def _tool(self, event: ToolCallRequested | ToolCallFailed | ToolCallCompleted, at: float) -> Iterator[Line]:
+        key, name = f"call {event.call}", f"call {event.call} {event.tool}"
+        if isinstance(event, ToolCallRequested):
+            self._since[key] = at
+            leave = f", let go by approval {event.decision}" if event.decision else ""
+            yield Line(f"{name} sent{leave}; key {event.idempotency_key}")
+            yield from json_block(event.arguments)
+        elif isinstance(event, ToolCallFailed):
+            what = f"{name} attempt {event.attempt} failed" if event.attempt else f"{name} refused"
+            yield Line(f"{what}; {'the model is told' if event.final else 'tried again'}", "bad")
+            yield from block(event.error)
+        else:
+            marks = " [recovered]" if event.recovered else ""
+            marks += " [had happened before: the provider knew the key]" if event.provider_dedup_hit else ""
+            took = f"after {self._waited(key, at)}, attempt {event.attempt}"
+            yield Line(f"{name} completed {took}{marks}", "good")
+            yield from json_block(event.result)
+
+    def _doubt(self, event: ToolCallInDoubt | ToolCallSettled, at: float) -> Iterator[Line]:
+        key, name = f"doubt {event.call}", f"call {event.call} {event.tool}"
+        if isinstance(event, ToolCallInDoubt):
+            self._since[key] = at
+            yield Line(f"{name} IN DOUBT, asks people as {event.decision}", "waits")
+            yield from block(event.reason)
+        else:
+            said = "it did happen" if event.happened else "it did not happen, it is made again"
+            yield Line(f"{name} settled by {event.by} after {self._waited(key, at)}: {said}", "good")
+            if event.note:
+                yield from block(event.note)
+
+    def _approval(
+        self, event: ApprovalRequested | ApprovalGranted | ApprovalDenied | ApprovalExpired, at: float
+    ) -> Iterator[Line]:
+        key = f"approval {event.decision}"
+        waited = self._waited(key, at)
+        match event:
+            case ApprovalRequested():
+                self._since[key] = at
+                ends = f", expires after {duration(event.expires_seconds)}" if event.expires_seconds else ""
+                yield Line(f"call {event.call} {event.tool} HELD, approval {event.decision} asked for{ends}", "waits")
+                yield from block(event.reason)
+                yield from json_block(event.arguments)
+                yield Line(f"      digest {event.digest}")
+            case ApprovalGranted():
+                yield Line(f"call {event.call} APPROVED by {event.approver} after {waited}", "good")
+                if event.note:
+                    yield from block(event.note)
+            case ApprovalDenied():
+                yield Line(f"call {event.call} {event.tool} DENIED by {event.approver} after {waited}", "bad")
+                yield from block(event.reason or "no reason given")
+            case ApprovalExpired():
+                yield Line(f"call {event.call} {event.tool} EXPIRED: nobody decided in {waited}", "bad")
+
+    def _ended(self, event: CancelRequested | RunCompleted | RunFailed | RunCancelled) -> Iterator[Line]:
+        match event:
+            case CancelRequested():
+                yield Line(f"cancel asked for by {event.by or 'unknown'}: nothing new begins", "bad")
+                if event.reason:
+                    yield from block(event.reason)
+            case RunCompleted():
+                yield Line("run completed", "good")
+                yield from block(event.final_answer)
+            case RunFailed():
+                yield Line(f"run failed: {event.reason}", "bad")
+                yield from block(event.detail)
+            case RunCancelled():
+                yield Line("run cancelled", "bad")

@@ -1,0 +1,191 @@
+"""What the service shows of runs and approvals: plain structs, which the CLI prints, `--json` encodes, HTTP returns.
+
+Times are seconds since 1970; `document` turns them into RFC 3339 text and adds the name of the shape, so that a reader
+can tell what it holds: `{"schema": "callboard.run/1", ...}`. Fields are only added to a shape.
+"""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from ..actors.agent.runs import Recorded
+from ..actors.agent.state import RunState
+from ..persistence.rows import ActorStatus, Decision
+from .money import Money, sums_in
+
+
+class RunLine(msgspec.Struct, frozen=True):
+    """A run in a list."""
+
+    run_id: str
+    address: str
+    status: str
+    goal: str
+    step: int = 0
+    tokens: int = 0
+    cost_usd: str = "0"
+    started_at: float = 0.0
+    waits_for: str = ""
+    detail: str = ""
+
+
+class RunList(msgspec.Struct, frozen=True):
+    """Runs, newest first; `complete` is false where there are more than were looked at."""
+
+    items: list[RunLine]
+    complete: bool
+
+
+class ApprovalView(msgspec.Struct, frozen=True):
+    """A gated call, and what was decided of it."""
+
+    id: str
+    run_id: str
+    run_address: str
+    call: str
+    kind: str
+    tool: str
+    arguments: Any
+    money: list[Money]
+    digest: str
+    reason: str
+    status: str
+    requested_by: str
+    requested_at: float
+    expires_at: float
+    decided_by: str
+    decided_at: float
+    note: str
+
+
+class RunView(msgspec.Struct, frozen=True):
+    """One run."""
+
+    run_id: str
+    address: str
+    state: RunState
+    actor_status: ActorStatus | None
+    """None while no node has taken it."""
+    actor_reason: str
+    approvals: list[ApprovalView]
+    """Those that wait."""
+
+    @property
+    def why_still(self) -> str:
+        """Why nothing moves, in a sentence; "" where something does or the run has ended (G6)."""
+        if self.state.finished:
+            return ""
+        if self.actor_status is None:
+            return "recorded; it begins when a node serves it"
+        if self.actor_status != "active":
+            return f"{self.actor_status}: {self.actor_reason or 'no reason was given'}"
+        if self.state.status == "awaiting_approval":
+            return f"waits for {len(self.approvals) or 'a decision under way, no'} decision(s) by people"
+        return ""
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """A run with its whole journal."""
+
+    run: RunView
+    events: list[Recorded]
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """A recorded run."""
+
+    run_id: str
+    address: str
+    new: bool
+    """False: the same submission was accepted before, and nothing was done now."""
+
+
+def approval_view(row: Decision, run_id: str) -> ApprovalView:
+    """A decision row as it is shown."""
+    arguments = msgspec.json.decode(row.arguments)
+    return ApprovalView(
+        id=row.id,
+        run_id=run_id,
+        run_address=row.run,
+        call=row.call,
+        kind=row.kind,
+        tool=row.tool,
+        arguments=arguments,
+        money=sums_in(arguments),
+        digest=row.digest,
+        reason=row.reason,
+        status=row.status,
+        requested_by=row.requested_by,
+        requested_at=row.requested_at,
+        expires_at=row.expires_at,
+        decided_by=row.decided_by,
+        decided_at=row.decided_at,
+        note=row.note,
+    )
+
+
+def moment(seconds: float) -> str | None:
+    """RFC 3339 in UTC, with milliseconds; None for 0, which stands for "never"."""
+    if not seconds:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def run_document(view: RunView) -> dict[str, Any]:
+    """`callboard.run/1`."""
+    state = view.state
+    return {
+        "schema": "callboard.run/1",
+        "run_id": view.run_id,
+        "address": view.address,
+        "status": state.status,
+        "why_still": view.why_still,
+        "goal": state.goal,
+        "requested_by": state.requested_by,
+        "model": state.model,
+        "started_at": moment(state.started_at),
+        "step": state.step,
+        "tool_calls": state.tool_calls,
+        "usage": {
+            "input_tokens": state.input_tokens,
+            "output_tokens": state.output_tokens,
+            "cost_usd": _money(state.total_cost_usd),
+        },
+        "budget": msgspec.to_builtins(state.budget),
+        "final_answer": state.final_answer,
+        "failure": {"reason": state.failure_reason, "detail": state.failure_detail} if state.failure_reason else None,
+        "approvals": [approval_document(one) for one in view.approvals],
+    }
+
+
+def runs_document(found: RunList) -> dict[str, Any]:
+    """`callboard.runs/1`."""
+    items = [{**msgspec.to_builtins(line), "started_at": moment(line.started_at)} for line in found.items]
+    return {"schema": "callboard.runs/1", "complete": found.complete, "items": items}
+
+
+def approval_document(view: ApprovalView) -> dict[str, Any]:
+    """`callboard.approval/1`."""
+    times = {name: moment(getattr(view, name)) for name in ("requested_at", "expires_at", "decided_at")}
+    money = [{"field": one.field, "value": one.shown} for one in view.money]
+    return {"schema": "callboard.approval/1", **msgspec.to_builtins(view), **times, "money": money}
+
+
+def trace_document(trace: Trace) -> dict[str, Any]:
+    """`callboard.replay/1`."""
+    events = [
+        {"seq": e.seq, "at": moment(e.at), "node": e.node, "type": e.type, "event": _body(e)} for e in trace.events
+    ]
+    return {"schema": "callboard.replay/1", "run": run_document(trace.run), "events": events}
+
+
+def _body(recorded: Recorded) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(recorded.event, str_keys=True)
+    body.pop("type", None)
+    return body
+
+
+def _money(value: Decimal) -> str:
+    return f"{value:f}"
