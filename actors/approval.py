@@ -1,9 +1,10 @@
 """The approval actor: turns what people decided into messages to the runs that wait.
 
-It has no state. The decision row is the arbiter: whoever decides changes it by compare-and-set, and the same
+The decision row is the arbiter: whoever decides changes it by compare-and-set, and the same
 transaction puts `Decided` into this actor's mailbox, so a decision can be recorded while no node runs, and a second one
 is refused with the name of the first decider. This actor waits out the release hold, in which an approver can take it
 back, and then tells the run. The run moves the row on (approved → released, pending → expired) in the turn that acts.
+All it remembers is which approvals are in their hold.
 """
 
 from typing import Any, Literal
@@ -12,7 +13,7 @@ import msgspec
 
 from ..mailbox.lane import Lane
 from ..mailbox.message import Message
-from .actor import Actor, Stateless, on
+from .actor import Actor, on
 from .context import Context
 
 
@@ -23,6 +24,12 @@ class ExpiryWanted(Message, tag="approval.expiry_wanted"):
     call: str
     digest: str
     after_seconds: float
+
+
+class Withdrawn(Message, tag="approval.withdrawn"):
+    """Run to approval actor: nobody waits for this decision any more."""
+
+    decision: str
 
 
 class Decided(Message, tag="approval.decided"):
@@ -81,31 +88,54 @@ class Expired(Message, tag="approval.expired"):
     digest: str
 
 
-class Approvals(Actor[Stateless], kind="approvals"):
-    """Tells runs what was decided."""
+class ApprovalsState(msgspec.Struct):
+    """What the approval actor must not forget."""
 
-    @on
+    holding: list[str] = []
+    """Decisions that are approved and in their release hold."""
+
+
+class Approvals(Actor[ApprovalsState], kind="approvals"):
+    """Tells runs what was decided.
+
+    What comes first may create it: a run's first gate may be quicker than the tree, which is brought up elsewhere.
+    """
+
+    @on(creates=True)
     def expiry_wanted(self, message: ExpiryWanted, ctx: Context) -> None:
         due = ExpiryDue(ctx.sender, message.decision, message.call, message.digest)
         ctx.schedule(f"expiry:{message.decision}", message.after_seconds, due)
 
     @on
     def expiry_due(self, message: ExpiryDue, ctx: Context) -> None:
+        if message.decision in self.state.holding:
+            return  # it was decided in time; the run would try in vain to expire it until the hold is over
         # The normal lane: a Release that is on its way (reply lane) is handled before it and makes it moot.
         ctx.send(message.run, Expired(message.decision, message.call, message.digest))
 
-    @on
+    @on(creates=True)
     def decided(self, message: Decided, ctx: Context) -> None:
         ctx.cancel_timer(f"expiry:{message.decision}")
         ctx.cancel_timer(f"hold:{message.decision}")  # a decision taken back while it was held
         if message.status == "approved" and message.hold_seconds > 0:
+            self.state.holding.append(message.decision)
             ctx.schedule(f"hold:{message.decision}", message.hold_seconds, HoldOver(message))
         else:
             self._tell(message, ctx)
 
     @on
     def hold_over(self, message: HoldOver, ctx: Context) -> None:
+        self._release_hold(message.decided.decision)
         self._tell(message.decided, ctx)
+
+    @on
+    def withdrawn(self, message: Withdrawn, ctx: Context) -> None:
+        ctx.cancel_timer(f"expiry:{message.decision}")
+        ctx.cancel_timer(f"hold:{message.decision}")
+        self._release_hold(message.decision)
+
+    def _release_hold(self, decision: str) -> None:
+        self.state.holding = [one for one in self.state.holding if one != decision]
 
     def _tell(self, decided: Decided, ctx: Context) -> None:
         answer: Message

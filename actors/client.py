@@ -26,6 +26,9 @@ M = TypeVar("M", bound=Message)
 NUMBER_SECONDS = 86_400.0
 """For how long a client leases its number; it renews after half of that when it sends."""
 
+RECEIVE_SECONDS = 30.0
+"""How long one look into the own mailbox lasts at most."""
+
 
 class Client:
     """Sends, asks and decides from outside."""
@@ -70,8 +73,18 @@ class Client:
         accepted = await self.store.send([envelope], [client_id] if client_id else ())
         return accepted[0]
 
-    async def ask(self, to: Ref[Any] | str, message: Message, *, seconds: float, lane: Lane = Lane.REPLY) -> Message:
+    async def ask(
+        self,
+        to: Ref[Any] | str,
+        message: Message,
+        *,
+        seconds: float,
+        lane: Lane = Lane.REPLY,
+        after: tuple[Envelope, str] | None = None,
+    ) -> Message:
         """Send, and wait for the reply (an `AskFailed` where there will be none).
+
+        `after`: a message (with its client id) that is sent in the same breath, before this one.
 
         Raises:
             TimeoutError: no answer within `seconds`; the message may still be handled later.
@@ -79,10 +92,13 @@ class Client:
         await self._clock()
         mine = f"{CLIENT_PREFIX}{self._number}-{self.port.token()[:16]}"
         envelope = await self.envelope(to, message, lane=lane, reply_to=mine)
-        await self.store.send([envelope])
+        if after is None:
+            await self.store.send([envelope])
+        else:
+            await self.store.send([after[0], envelope], [after[1], ""])
         end = self.port.monotonic() + seconds
         while (left := end - self.port.monotonic()) > 0:
-            for answer in await self.store.receive(mine, seconds=min(left, 1.0), port=self.port):
+            for answer in await self.store.receive(mine, seconds=min(left, RECEIVE_SECONDS), port=self.port):
                 if answer.correlation == envelope.id:
                     return answer.message()
         raise TimeoutError(f"no answer from {envelope.recipient} within {seconds:g} s")

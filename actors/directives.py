@@ -11,8 +11,6 @@ The most severe one in an exception's explicit `__cause__` chain, or in an excep
 never loses what it meant (unlike systems that look at the outermost one only).
 """
 
-from collections.abc import Iterator
-
 from ..mailbox.message import Message
 
 
@@ -68,30 +66,21 @@ class Fatal(Directive):
 
 
 BUG_SEVERITY = 2
+_MAX_DEPTH = 100
+"""How far a chain of causes is followed; more than any program makes, and it may be a circle."""
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    stack = [error]
-    while stack:
-        current = stack.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        yield current
-        if isinstance(current, BaseExceptionGroup):
-            stack.extend(current.exceptions)
-        if current.__cause__ is not None:
-            stack.append(current.__cause__)
+def _worst(error: BaseException, depth: int) -> tuple[int, Directive | None]:
+    parts = [*error.exceptions] if isinstance(error, BaseExceptionGroup) else []
+    if error.__cause__ is not None:
+        parts.append(error.__cause__)
+    found = [_worst(part, depth + 1) for part in parts] if depth < _MAX_DEPTH else []
+    if isinstance(error, Directive):
+        # Said on purpose: a plain error that was the occasion does not make it a bug.
+        found = [(error.severity, error), *(part for part in found if part[1] is not None)]
+    return max(found, key=lambda part: part[0], default=(BUG_SEVERITY, None))
 
 
 def directive_of(error: BaseException) -> Directive | None:
     """The directive that `error` carries; None when it is a bug."""
-    found = [cause for cause in _causes(error) if isinstance(cause, Directive)]
-    worst = max(found, key=lambda directive: directive.severity, default=None)
-    if worst is None or isinstance(error, Directive):
-        return worst
-    if isinstance(error, BaseExceptionGroup) and worst.severity < BUG_SEVERITY:
-        plain = any(not isinstance(part, Directive) and part.__cause__ is None for part in error.exceptions)
-        return None if plain else worst
-    return worst
+    return _worst(error, 0)[1]

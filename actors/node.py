@@ -284,14 +284,14 @@ class Life:
             self.timers.committed(timer)
         if unit.events:
             self.journal.committed(unit.events)
+        for envelope in unit.sends:
+            if envelope.shard in self.ownership.owned:
+                self._hand_over(envelope, commit)
         for identifier in unit.withdraws:
             for pool in self.pools.values():
                 pool.cancel(identifier)
         if unit.withdraws:
             self.cells.retire(unit.withdraws)
-        for envelope in unit.sends:
-            if envelope.shard in self.ownership.owned:
-                self._hand_over(envelope, commit)
         if unit.releases:
             self.reader.sweep({unit.shard})
 

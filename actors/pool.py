@@ -36,6 +36,20 @@ LOW_WATER = 50
 """Below so many waiting calls a pool whose backlog is still on disk asks for more."""
 
 
+Begun = tuple[Envelope, anyio.CancelScope]
+"""A call that was let go, and what stops it."""
+
+
+class _Seat:
+    """A task that makes one call after the other, and where it is told of the next one."""
+
+    __slots__ = ("called", "next")
+
+    def __init__(self, begun: Begun) -> None:
+        self.next = begun
+        self.called = anyio.Event()
+
+
 class WorkerPool:
     """All calls to one worker on one node."""
 
@@ -60,7 +74,8 @@ class WorkerPool:
         self.backlog: set[int] = set()
         """Shards whose calls were not all read."""
         self.wants_sweep: Callable[[set[int]], None] = lambda shards: None
-        self.running: dict[int, tuple[Envelope, anyio.CancelScope]] = {}
+        self.running: dict[int, Begun] = {}
+        self._free: list[_Seat] = []
         self._waiting: deque[Envelope] = deque()
         self._delayed: dict[int, Envelope] = {}
         self._stopped = False
@@ -129,23 +144,33 @@ class WorkerPool:
             if envelope.shard in self.cells.leaving:
                 self.cells.seen.discard(envelope.id)
                 continue
-            scope = anyio.CancelScope()
-            self.running[envelope.id] = (envelope, scope)
-            assert self.group is not None
-            self.port.spawn(self.group, self._run, envelope, scope, name=f"call {self.address}")
+            begun = self.running[envelope.id] = (envelope, anyio.CancelScope())
+            if self._free:
+                seat = self._free.pop()
+                seat.next = begun
+                seat.called.set()
+            else:
+                assert self.group is not None
+                self.port.spawn(self.group, self._sit, _Seat(begun), name=f"calls {self.address}")
         if self.backlog and len(self._waiting) < LOW_WATER:
             shards, self.backlog = self.backlog, set()
             self.wants_sweep(shards)
 
-    async def _run(self, envelope: Envelope, scope: anyio.CancelScope) -> None:
-        try:
-            with scope:
-                await self._call(envelope)
-            if scope.cancelled_caught:
-                self.cells.seen.discard(envelope.id)
-        finally:
-            self.running.pop(envelope.id, None)
+    async def _sit(self, seat: _Seat) -> None:
+        """Make calls for ever. A task for each call would cost more than all else that the engine does for it."""
+        while True:
+            envelope, scope = seat.next
+            try:
+                with scope:
+                    await self._call(envelope)
+                if scope.cancelled_caught:
+                    self.cells.seen.discard(envelope.id)
+            finally:
+                self.running.pop(envelope.id, None)
+            seat.called = anyio.Event()
+            self._free.append(seat)
             self._start()
+            await seat.called.wait()  # lets others have the loop, also where the next call is here already
 
     async def _call(self, envelope: Envelope) -> None:
         try:

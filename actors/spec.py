@@ -41,9 +41,7 @@ class Child:
 
     def __post_init__(self) -> None:
         if self.pool and self.is_worker:
-            raise UsageError(
-                f"child {self.name!r}: a worker is not pooled, every node has its own; leave pool=True off"
-            )
+            raise UsageError(f"child {self.name!r}: every node has its own worker, none is pooled; leave out pool=True")
 
     @property
     def is_worker(self) -> bool:

@@ -1,10 +1,9 @@
 """Testing actors: the same runtime on the memory store, with time driven by hand.
 
     async with TestKit(TREE) as kit:
-        await kit.send("/crm/desk/ticket:1", Opened("broken"))
-        await kit.settle()                     # until nothing more happens by itself
-        await kit.advance(hours=4)             # timers fire on the way, in order
-        assert kit.state("/crm/desk/ticket:1").late
+        await kit.send("/crm/desk/ticket:1", Opened("broken"))   # and lets it be handled
+        await kit.advance(hours=4)                               # timers fire on the way, in order
+        assert (await kit.state("/crm/desk/ticket:1", TicketState)).late
 
 Nothing here is a mock: turns, batches, retries and take-overs are the ones that run in production.
 """
@@ -12,7 +11,8 @@ Nothing here is a mock: turns, batches, retries and take-overs are the ones that
 import asyncio
 import heapq
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sized
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Self, TypeVar
@@ -24,7 +24,7 @@ import msgspec
 from anyio.lowlevel import checkpoint
 
 from ..mailbox.message import Message
-from ..persistence.memory import MemoryStore
+from ..persistence.memory import MemorySession, MemoryStore
 from ..persistence.port import RealPort, Signal
 from ..persistence.rows import ActorRow
 from .client import Client
@@ -35,17 +35,20 @@ T = TypeVar("T")
 
 START = 1_800_000_000.0
 
+CALM = NodeSettings(lease_seconds=30.0, beat_seconds=5.0)
+"""A node that is alone need not look after the others so often; an hour of its time passes in a second or two."""
+
 
 async def all_tasks_wait() -> None:
     """Return when every other task waits for something.
 
-    Not anyio's `wait_all_tasks_blocked`: that sleeps a tenth of a second whenever a task does not wait yet.
+    Not anyio's `wait_all_tasks_blocked`: that sleeps a tenth of a second whenever a task does not wait yet. Here the
+    loop itself tells: with nothing left that is ready to run, everybody waits.
     """
-    this = asyncio.current_task()
+    ready: Sized = getattr(asyncio.get_running_loop(), "_ready")  # noqa: B009 - asyncio does not say so in public
     while True:
         await checkpoint()
-        waiters = [getattr(task, "_fut_waiter", None) for task in asyncio.all_tasks() if task is not this]
-        if all(waiter is not None and not waiter.done() for waiter in waiters):
+        if not ready:
             return
 
 
@@ -103,16 +106,21 @@ class ManualPort(RealPort):
         end = self.elapsed + seconds
         await all_tasks_wait()
         while self._alarms and self._alarms[0][0] <= end:
-            at, _, ring = heapq.heappop(self._alarms)
+            at = self._alarms[0][0]
             self.elapsed = max(self.elapsed, at)
-            ring()
+            while self._alarms and self._alarms[0][0] <= at:
+                heapq.heappop(self._alarms)[2]()
             await all_tasks_wait()
         self.elapsed = end
         await all_tasks_wait()
 
 
 class TestKit:
-    """One node on a memory store (or on a given one), by hand-driven time."""
+    """Nodes on one memory store, by hand-driven time.
+
+    `nodes` of them run from the start, `join` adds one and `leave` drains one; `crash` is a kill -9. The store's hooks
+    (`kit.store.down`, `lost_answer`, …) and a node's session (`kit.session`) have the other faults.
+    """
 
     __test__ = False
 
@@ -125,15 +133,21 @@ class TestKit:
         self.port = ManualPort()
         self.store = MemoryStore(self.port)
         self.client = Client(self.store, self.port)
-        self.nodes = [Node(self.store, self.tree, self.port, settings) for _ in range(nodes)]
+        self.settings = settings or (CALM if nodes == 1 else None)
+        self.nodes: list[Node] = []
+        self._first = nodes
+        self._scopes: dict[Node, anyio.CancelScope] = {}
         self._group: anyio.abc.TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
         await self.store.__aenter__()
         self._group = await anyio.create_task_group().__aenter__()
-        for node in self.nodes:
-            self._group.start_soon(node.run)
-        await self.settle()
+        try:
+            for _ in range(self._first):
+                await self.join()
+        except BaseException:
+            await self.__aexit__(*sys.exc_info())
+            raise
         return self
 
     async def __aexit__(self, *error: Any) -> bool | None:
@@ -142,6 +156,42 @@ class TestKit:
         result = await self._group.__aexit__(*error)
         await self.store.__aexit__(None, None, None)
         return result
+
+    async def join(self, *, tree: Tree | None = None, serves: frozenset[int] | None = None) -> Node:
+        """One node more; it hosts `tree` (a newer version, say), or the same one as the others."""
+        assert self._group is not None
+        node = Node(self.store, tree or self.tree, self.port, self.settings, serves=serves)
+        self.nodes.append(node)
+        self._group.start_soon(self._run, node)
+        await self.settle()
+        return node
+
+    async def _run(self, node: Node) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes[node] = scope
+            await node.run()
+
+    def session(self, node: Node) -> MemorySession:
+        """A node's session, with the ways in which it can go wrong: `freeze`, `thaw`, `disconnect`.
+
+        Raises:
+            LookupError: the node has not joined.
+        """
+        if node.life is None or not isinstance(node.life.session, MemorySession):
+            raise LookupError("this node has not joined")
+        return node.life.session
+
+    async def crash(self, node: Node) -> None:
+        """Kill a node's process: what it had in memory is gone, and nobody is told."""
+        self.session(node).crash()
+        self.nodes.remove(node)
+        self._scopes.pop(node).cancel()
+        await self.settle()
+
+    async def leave(self, node: Node) -> None:
+        """Drain a node, for as long as its drain limit at most."""
+        node.stop()
+        await self.settle()
 
     async def send(self, to: str, message: Message) -> None:
         """Send from outside and let it be handled."""

@@ -78,7 +78,7 @@ class Timers:
         """Fire for ever."""
         while True:
             now = self.port.monotonic()
-            if now - self._looked >= LOOK_SECONDS:
+            if now >= self._looked + LOOK_SECONDS:  # the very sum that is waited for: rounding must not tell them apart
                 self._looked = now
                 await self._look()
             self._fire_due()

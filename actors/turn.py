@@ -52,7 +52,7 @@ def _resume(running: Coroutine[Any, Any, Any], waits_for: Any) -> Any:
     while True:
         try:
             sent = yield waits_for
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - a cancellation too goes to the handler, as in any await
             thrown: BaseException | None = error
         else:
             thrown = None

@@ -211,6 +211,11 @@ class Store(Protocol):
         """What waits in a mailbox, held messages included, without touching it."""
         ...
 
+    async def waiting(self, type: str, *, limit: int = 100) -> list[MessageView]:
+        """Messages of one type that wait in any mailbox, held ones left out, in order of shard and id. For looking
+        only: a bounded walk, which in a very long backlog may not reach all of them."""
+        ...
+
     async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
         """Dead letters, newest first."""
         ...

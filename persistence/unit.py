@@ -59,9 +59,9 @@ class Unit(msgspec.Struct):
     releases: list[int] = []
     """Held messages of this shard that may go now. Each must be there, held."""
     drops: list[int] = []
-    """Held messages of this shard that never go. Each must be there, held."""
+    """Held messages of this shard that never go. Each must be there, held. Their turn row says `cancelled`."""
     withdraws: list[int] = []
-    """Messages of this shard, held or not, taken back where they are still there; no check."""
+    """Messages of this shard, held or not, taken back where they are still there; no check. Their turn row says so."""
     retries: list[Retry] = []
     """Messages that stay. Each must be there, not held."""
     dead: list[DeadLetter] = []

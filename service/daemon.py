@@ -13,8 +13,10 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,7 +111,7 @@ class Daemon:
         try:
             process = await anyio.open_process(
                 self._command(place),
-                stdin=None,
+                stdin=subprocess.DEVNULL,
                 stderr=None,
                 env=child_environment(self.settings, self._dsn),
                 start_new_session=True,
@@ -161,17 +163,20 @@ class Daemon:
     async def _end_in_time(self, process: anyio.abc.Process) -> None:
         """Once told to stop: ask the child to drain, and kill it when it does not within its time."""
         await self._stopping.wait()
-        process.terminate()
+        with suppress(ProcessLookupError):  # it ended in this moment
+            process.terminate()
         await self.port.sleep(self.settings.drain_seconds + GRACE_SECONDS)
         log.warning("process %d did not drain in time and is killed", process.pid)
         self._killed += 1
-        process.kill()
+        with suppress(ProcessLookupError):
+            process.kill()
 
     async def _reap(self, process: anyio.abc.Process) -> None:
         """However this ends, no child of ours is left behind."""
         with anyio.CancelScope(shield=True):
             if process.returncode is None:
-                process.kill()
+                with suppress(ProcessLookupError):
+                    process.kill()
             await process.aclose()
 
     async def _obey_signals(self) -> None:
@@ -184,7 +189,8 @@ class Daemon:
                 log.warning("%s again: the nodes leave at once", received.name)
                 for place in self.places:
                     if place.process is not None and place.process.returncode is None:
-                        place.process.terminate()
+                        with suppress(ProcessLookupError):
+                            place.process.terminate()
 
     async def _keep_server(self) -> None:
         while True:

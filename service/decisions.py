@@ -11,10 +11,10 @@ from typing import Literal
 from ..actors.agent.runs import NotAwaiting
 from ..mailbox.errors import AlreadyDecided, Conflict, NotFound, UsageError
 from ..persistence.rows import Decision, DecisionStatus, Verdict
-from .lookup import find_run, run_id_of
+from .lookup import find_run, is_text, run_id_of
 from .money import require_repeated
 from .operations import Operations
-from .views import ApprovalView, approval_view
+from .views import ApprovalView, approval_view, moment
 
 MIN_DIGEST_CHARS = 12
 MAX_NOTE_CHARS = 4_000
@@ -62,7 +62,7 @@ class Decisions:
         Raises:
             NotFound: neither. Conflict: the run waits for none, or for several and `call` does not say which.
         """
-        row = await self.store.decision(given) if given.strip() else None
+        row = await self.store.decision(given) if given.strip() and is_text(given) else None
         if row is not None and (call is None or row.call == str(call)):
             return _view(row)
         try:
@@ -101,7 +101,8 @@ class Decisions:
             raise Expired(f"approval {view.id} expired, which means no; the run goes on without the call")
         if view.status != "pending":
             who = view.decided_by or "the system"
-            raise AlreadyDecided(f"approval {view.id} was {view.status} by {who} before; a decision is made once")
+            when = f" at {moment(view.decided_at)}" if view.decided_at else ""
+            raise AlreadyDecided(f"approval {view.id} was {view.status} by {who}{when}; a decision is made once")
 
 
 def _meant(rows: Sequence[Decision], run_id: str, call: int | None) -> Decision:

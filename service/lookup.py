@@ -9,10 +9,12 @@ from urllib.parse import quote
 from ..actors.agent.runs import RunNotFound
 from ..mailbox.address import family_of, key_of, parse
 from ..mailbox.errors import UsageError
-from ..persistence.rows import ActorRow
 from ..persistence.store import Store
 
 KIND = "run"
+START = "run.start"
+WAITING = 1_000
+"""How many runs that no node has taken yet are looked at."""
 LAST = chr(0x10FFFF)
 """Beyond every key: pools are found by jumping from one to the next."""
 _SHOWN = 8
@@ -28,10 +30,9 @@ async def find_run(store: Store, given: str) -> str:
         raise UsageError("expected a run id, got nothing; `callboard runs` lists them")
     if given.startswith("/"):
         return await _exact(store, parse(given))
-    try:
-        key = quote(given, safe="")
-    except UnicodeEncodeError:
-        raise RunNotFound(f"no run {given!r}; `callboard runs` lists them") from None
+    if not is_text(given):
+        raise RunNotFound(f"no run {given[:80]!r}; `callboard runs` lists them")
+    key = quote(given, safe="")
     found: list[str] = []
     for pool in await pools(store):
         address = f"{pool}:{key}"
@@ -44,20 +45,25 @@ async def find_run(store: Store, given: str) -> str:
         names = ", ".join(run_id_of(address) for address in found[:_SHOWN])
         more = ", …" if len(found) > _SHOWN else ""
         raise UsageError(f"{given!r} is the beginning of several runs: {names}{more}; give more of it")
-    raise RunNotFound(
-        f"no run {given[:80]!r}; `callboard runs` lists them (one that no node has seen yet is found by its address)"
-    )
+    raise RunNotFound(f"no run {given[:80]!r}; `callboard runs` lists them")
 
 
 async def pools(store: Store) -> list[str]:
-    """The addresses of all pools that have runs."""
+    """The addresses of all pools that have runs, recorded ones included."""
+    waiting = await store.waiting(START, limit=WAITING)
+    recorded = {family_of(view.envelope.recipient).rpartition(":")[0] for view in waiting}
     found: list[str] = []
     after = ""
     while rows := await store.actors(kind=KIND, limit=1, after=after):
         pool = family_of(rows[0].address).rpartition(":")[0]
         found.append(pool)
         after = f"{pool}:{LAST}"
-    return found
+    return [*found, *sorted(recorded - {"", *found})]
+
+
+def is_text(given: str) -> bool:
+    """Whether `given` is whole characters only: bytes of an argument that are no UTF-8 come as halves of one."""
+    return not any("\ud800" <= character <= "\udfff" for character in given)
 
 
 def pool_of(address: str) -> str:
@@ -81,14 +87,12 @@ async def _exists(store: Store, address: str) -> bool:
     if row is not None:
         return row.kind == KIND
     waiting = await store.peek(address, limit=10)
-    return any(view.envelope.type == "run.start" for view in waiting)
+    return any(view.envelope.type == START for view in waiting)
 
 
 async def _beginning(store: Store, start: str) -> list[str]:
     rows = await store.actors(kind=KIND, prefix=start, limit=_SHOWN + 1)
-    return [row.address for row in rows if _is_key_at_end(row, start)]
-
-
-def _is_key_at_end(row: ActorRow, start: str) -> bool:
-    """Not an actor beneath one that begins like that: `/desk/agent:42/run:1` is no beginning of `42`."""
-    return "/" not in row.address[len(start) :]
+    waiting = await store.waiting(START, limit=WAITING)
+    names = {row.address for row in rows} | {view.envelope.recipient for view in waiting}
+    # Not one beneath it: `/desk/agent:42/run:1` does not begin like `42`.
+    return sorted(name for name in names if name.startswith(start) and "/" not in name[len(start) :])

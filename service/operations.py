@@ -15,9 +15,9 @@ from ..actors.app import App
 from ..actors.client import Client
 from ..mailbox.errors import UsageError
 from ..persistence.port import Port
-from ..persistence.rows import ActorRow
+from ..persistence.rows import ActorRow, MessageView
 from ..persistence.store import Store
-from .lookup import KIND, find_run, pool_of, run_id_of
+from .lookup import KIND, START, WAITING, find_run, pool_of, run_id_of
 from .views import RunLine, RunList, RunView, Submitted, Trace, approval_view
 
 NUMBER_SECONDS = 600.0
@@ -25,6 +25,8 @@ NUMBER_SECONDS = 600.0
 SCANNED = 10_000
 """How many runs a list looks at, at most."""
 _PAGE = 1_000
+RECORDED = "recorded"
+"""What a list says of a run that no node has taken yet."""
 
 
 class Operations:
@@ -51,6 +53,10 @@ class Operations:
             if len(page) < _PAGE:
                 break
             after = page[-1].address
+        known = {line.address for line in found} if not status else set()
+        if status in ("", RECORDED):
+            waiting = await self.store.waiting(START, limit=WAITING)
+            found += [_recorded(view) for view in waiting if view.envelope.recipient not in known]
         found.sort(key=lambda line: (-line.started_at, line.run_id))
         return RunList(found[:limit], complete=seen < SCANNED and len(found) <= limit)
 
@@ -85,7 +91,10 @@ class Operations:
     async def verify(self, given: str) -> tuple[str, Verification]:
         """A run's id, and whether its state is the fold of its journal. Raises as `run`."""
         address = await find_run(self.store, given)
-        return run_id_of(address), await self._runs_at(address).verify(run_id_of(address))
+        run_id = run_id_of(address)
+        if await self.store.actor(address) is None:
+            return run_id, Verification(True, 0, [])  # recorded only: nothing has happened, and nothing is kept
+        return run_id, await self._runs_at(address).verify(run_id)
 
     # --- changing ----------------------------------------------------------------------------------------------
 
@@ -122,6 +131,14 @@ class Operations:
         address = await find_run(self.store, given)
         await self._runs_at(address).cancel(run_id_of(address), by=self.principal, reason=reason)
         return run_id_of(address)
+
+
+def _recorded(view: MessageView) -> RunLine:
+    """A run that no node has taken yet, as the message that starts it says."""
+    start = view.envelope.message()
+    assert isinstance(start, StartRun)
+    address = view.envelope.recipient
+    return RunLine(run_id_of(address), address, RECORDED, start.goal[:200], started_at=view.sent_at)
 
 
 def _line(row: ActorRow) -> RunLine:

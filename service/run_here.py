@@ -51,11 +51,11 @@ async def run_here(
     async with open_store_at(dsn, create=not settings.dsn) as store, opened(app, surroundings) as tree:
         operations = Operations(store, settings.principal, port)
         node = Node(store, tree, port, node_settings(settings, label))
+        submitted = await operations.submit(app, goal, run_id=run_id)
+        recorded(submitted)
         async with anyio.create_task_group() as group:
             port.spawn(group, node.run, name="node")
             await node.ready.wait()
-            submitted = await operations.submit(app, goal, run_id=run_id)
-            recorded(submitted)
             journal = _Journal(store, submitted.address, told)
             runs = Runs(operations.client, app.runs)
             await _follow(runs, submitted.run_id, journal, seconds=seconds, port=port)

@@ -66,8 +66,8 @@ class Layer:
     """How the user of this layer writes a setting's name."""
 
 
-def read_settings(**flags: object) -> Settings:
-    """The settings of this process; a flag that is None was not given.
+def read_settings(*, defaults: Mapping[str, object] | None = None, **flags: object) -> Settings:
+    """The settings of this process; a flag that is None was not given. `defaults` are a command's own.
 
     Raises:
         SettingError: naming the setting, what it may be, and what was found.
@@ -76,7 +76,8 @@ def read_settings(**flags: object) -> Settings:
     unknown = sorted(given.keys() - _EXPECTED.keys())
     if unknown:
         raise SettingError(f"setting {unknown[0]!r}: expected one of {', '.join(_EXPECTED)}")
-    layers = (Layer(given, lambda name: "--" + name.replace("_", "-")), _environment(os.environ))
+    flag = Layer(given, lambda name: "--" + name.replace("_", "-"))
+    layers = (flag, _environment(os.environ), Layer(defaults or {}, lambda name: f"the default of {name}"))
     return resolve(layers, principal=_principal())
 
 

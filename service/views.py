@@ -82,7 +82,9 @@ class RunView(msgspec.Struct, frozen=True):
         if self.actor_status != "active":
             return f"{self.actor_status}: {self.actor_reason or 'no reason was given'}"
         if self.state.status == "awaiting_approval":
-            return f"waits for {len(self.approvals) or 'a decision under way, no'} decision(s) by people"
+            if not self.approvals:
+                return "decided; the run goes on when a node serves it"
+            return f"waits for people to decide on {len(self.approvals)} call(s)"
         return ""
 
 

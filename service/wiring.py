@@ -13,17 +13,23 @@ import anyio.to_thread
 
 from ..mailbox.errors import SchemaMismatch, SettingError
 from ..persistence.postgres import PostgresStore, create_schema, is_dsn, make_dsn_safe
+from ..persistence.postgres.databases import database_on
 from ..persistence.store import Store
 from .settings import Settings
+
+EMBEDDED = "embedded:"
 
 
 async def find_database(settings: Settings) -> str:
     """The DSN to use; an embedded server runs, for as long as this process does, when this returns its DSN.
 
+    `embedded:NAME` means the database NAME of the embedded server.
+
     Raises:
         SettingError: the DSN is none. EmbeddedServerError: there is none, and no server can be started here.
     """
-    if settings.dsn:
+    name = settings.dsn.removeprefix(EMBEDDED)
+    if name and name == settings.dsn:
         if not is_dsn(settings.dsn):
             raise SettingError(
                 "dsn: expected a PostgreSQL DSN such as postgresql://user:password@host:5432/database, got something "
@@ -33,7 +39,8 @@ async def find_database(settings: Settings) -> str:
     from ..persistence.embedded import default_root, ensure
 
     root = default_root(home=Path(settings.home) if settings.home else None)
-    return await anyio.to_thread.run_sync(partial(ensure, root))
+    server = await anyio.to_thread.run_sync(partial(ensure, root))
+    return database_on(server, name) if name else server
 
 
 def make_store(dsn: str) -> Store:

@@ -49,7 +49,7 @@ OWNERS = {
 }
 
 CONCRETE_STORES = {"InMemoryStore", "MemoryStore", "PostgresStore"}
-NAMES_STORES = ("persistence", "service.wiring")  # persistence defines them, wiring chooses one
+NAMES_STORES = ("persistence", "service.wiring", "actors.testing")  # defined, chosen, and the kit's own
 
 # Time, chance and concurrency come through the port, so that the simulation can own them.
 PORT_FOLDERS = ("mailbox", "persistence", "actors", "crm")

@@ -1,16 +1,29 @@
-"""Budgets: what a run may spend, checked at the top of each iteration and nowhere else.
+"""Budgets: what a run may spend, checked at the top of each iteration.
 
 A limit of N allows N: the N-th model call is made and its answer counts. An answer that was paid for is never thrown
-away, so the last call may overshoot a token or cost limit; what is refused is the next one.
+away, so the last call may overshoot a token or cost limit; what is refused is the next one. Two limits are looked at
+elsewhere too: tool calls when the model asks for them (none of a turn is made that asks for more than is left), and the
+duration when an attempt at a model call has failed, as it could be tried again for ever.
 """
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from ...mailbox.errors import UsageError
+
 if TYPE_CHECKING:
     from .state import RunState
+
+FailureReason = Literal[
+    "max_steps_exceeded",
+    "max_tokens_exceeded",
+    "max_duration_exceeded",
+    "max_cost_exceeded",
+    "max_tool_calls_exceeded",
+    "unrecoverable_error",
+]
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -27,21 +40,50 @@ class Budget(msgspec.Struct, frozen=True):
 class Overrun(msgspec.Struct, frozen=True):
     """The limit that was reached, by the name that events use, and a sentence with the amounts."""
 
-    reason: str
+    reason: FailureReason
     detail: str
+
+
+def check(budget: Budget) -> None:
+    """Refuse a budget with which a run could never succeed.
+
+    Raises:
+        UsageError: naming the limit.
+    """
+    for name in ("max_iterations", "max_tokens", "max_duration_seconds"):
+        limit = getattr(budget, name)
+        if limit is not None and not limit > 0:
+            raise UsageError(f"a budget with {name}={limit} allows no model call; give a number above 0, or None")
+    for name in ("max_cost_usd", "max_tool_calls"):
+        limit = getattr(budget, name)
+        if limit is not None and not limit >= 0:
+            raise UsageError(f"a budget with {name}={limit} means nothing; give 0 or more, or None")
 
 
 def overrun(budget: Budget, state: "RunState", now: float) -> Overrun | None:
     """Which limit, if any, forbids another iteration of a run in this state at `now` (seconds since 1970)."""
-    elapsed = now - state.started_at
     if budget.max_iterations is not None and state.step >= budget.max_iterations:
         return Overrun("max_steps_exceeded", f"{state.step} of {budget.max_iterations} iterations are used")
     if budget.max_tokens is not None and state.total_tokens >= budget.max_tokens:
         return Overrun("max_tokens_exceeded", f"{state.total_tokens:,} of {budget.max_tokens:,} tokens are used")
-    if budget.max_cost_usd is not None and state.step and state.total_cost_usd >= budget.max_cost_usd > 0:
-        return Overrun("max_cost_exceeded", f"{state.total_cost_usd} of {budget.max_cost_usd} USD are spent")
+    spent = state.total_cost_usd
+    if budget.max_cost_usd is not None and (spent >= budget.max_cost_usd if budget.max_cost_usd else spent):
+        return Overrun("max_cost_exceeded", f"{spent} of {budget.max_cost_usd} USD are spent")
+    return overdue(budget, state, now)
+
+
+def overdue(budget: Budget, state: "RunState", now: float) -> Overrun | None:
+    """Whether the run has lasted for as long as it may at `now`."""
+    elapsed = now - state.started_at
     if budget.max_duration_seconds is not None and elapsed >= budget.max_duration_seconds:
         return Overrun("max_duration_exceeded", f"{elapsed:.1f} of {budget.max_duration_seconds:g} seconds have passed")
-    if budget.max_tool_calls is not None and state.tool_calls >= budget.max_tool_calls:
-        return Overrun("max_tool_calls_exceeded", f"{state.tool_calls} of {budget.max_tool_calls} tool calls are made")
+    return None
+
+
+def overcalled(budget: Budget, state: "RunState", wanted: int) -> Overrun | None:
+    """Whether `wanted` more tool calls are too many."""
+    limit = budget.max_tool_calls
+    if limit is not None and wanted and state.tool_calls + wanted > limit:
+        more = f"{wanted} more {'was' if wanted == 1 else 'were'} asked for"
+        return Overrun("max_tool_calls_exceeded", f"{state.tool_calls} of {limit} tool calls are made, and {more}")
     return None

@@ -42,7 +42,9 @@ def agent_children(
         *mine,
         Child(ModelWorker, MODEL, args=(llm, specs, model_first_seconds)),
         Child(ToolWorker, TOOL, args=(box, tool_first_seconds)),
-        Child(Run, run, restart="transient", pool=True, args=(parts, box)),
+        # Temporary: a run that failed at a message would not do better when started anew, the message is a dead letter
+        # by then. It stands still with its reason until somebody resumes it, and takes no other run down with it.
+        Child(Run, run, restart="temporary", pool=True, args=(parts, box)),
     )
 
 

@@ -21,6 +21,11 @@ def canonical(args: dict[str, Any]) -> str:
     return json.dumps(args, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
+def decision_id(run_id: str, number: int) -> str:
+    """The id of the decision on a call that is gated, and the call's id where its digest is made."""
+    return f"{run_id}.{number}"
+
+
 def call_digest(call_id: str, tool: str, tool_version: str, canonical_args: str) -> str:
     """What a decision is about: sha256, in hexadecimal, of this call of this version of the tool with these arguments.
 

@@ -8,26 +8,17 @@
     MessageTold                                                        somebody spoke to the run
     RunCompleted | RunFailed | RunCancelled
 
-Fields are only added, with a default. A call is named by its number in the run (`call`, from 1); the model's own ids may
-be empty or repeated and are only sent back to it.
+Fields are only added, with a default. A call is named by its number in the run (`call`, from 1); the model's own ids
+may be empty or repeated and are only sent back to it.
 """
 
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from ..context import Event
-from .budget import Budget
-
-FailureReason = Literal[
-    "max_steps_exceeded",
-    "max_tokens_exceeded",
-    "max_duration_exceeded",
-    "max_cost_exceeded",
-    "max_tool_calls_exceeded",
-    "unrecoverable_error",
-]
+from .budget import Budget, FailureReason
 
 
 class ToolVersion(msgspec.Struct, frozen=True):
@@ -59,7 +50,7 @@ class RunStarted(Event, tag="run.started"):
     system_prompt: str = ""
     system_prompt_hash: str = ""
     requested_by: str = "unknown"
-    tools: list[ToolVersion] = []
+    tools: list[ToolVersion] = msgspec.field(default_factory=list)
     max_llm_attempts: int = 0
 
 
@@ -80,6 +71,8 @@ class LLMCallFailed(Event, tag="llm.failed"):
     attempt: int
     error: str
     final: bool = False
+    cost_usd: Decimal = Decimal(0)
+    """What the attempt cost all the same."""
 
 
 class LLMCallCompleted(Event, tag="llm.completed"):
@@ -87,7 +80,7 @@ class LLMCallCompleted(Event, tag="llm.completed"):
 
     step: int
     content: str
-    tool_calls: list[RequestedCall] = []
+    tool_calls: list[RequestedCall] = msgspec.field(default_factory=list)
     stop_reason: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
@@ -166,6 +159,8 @@ class ToolCallSettled(Event, tag="tool.settled"):
     note: str = ""
     message: int = 0
     """The new attempt, where it had not happened."""
+    node: int = 0
+    """Number of the node that asks for it."""
 
 
 class ApprovalRequested(Event, tag="approval.requested"):

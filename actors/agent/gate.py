@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from .arguments import Arguments, InvalidArguments
 from .events import RequestedCall
+from .text import row_text
 from .tool import Tool
 
 
@@ -47,4 +48,4 @@ def judge(call: RequestedCall, tools: Mapping[str, Tool]) -> Refuse | Hold | Go:
     except InvalidArguments as error:
         return Refuse(f"invalid arguments: {error.problem}")
     reason = tool.gate(arguments)
-    return Go(tool, arguments) if reason is None else Hold(tool, arguments, reason)
+    return Go(tool, arguments) if reason is None else Hold(tool, arguments, row_text(reason))

@@ -3,6 +3,8 @@
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from ...mailbox.message import Message
 from .budget import Budget
 from .events import RequestedCall
@@ -58,7 +60,7 @@ class ModelAnswered(Message, tag="model.answered"):
 
     step: int
     content: str
-    tool_calls: list[RequestedCall] = []
+    tool_calls: list[RequestedCall] = msgspec.field(default_factory=list)
     stop_reason: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
@@ -77,6 +79,8 @@ class ModelFailed(Message, tag="model.failed"):
     attempt: int
     error: str
     final: bool = False
+    cost_usd: Decimal = Decimal(0)
+    """What the attempt cost all the same."""
 
 
 class CallTool(Message, tag="tool.call"):

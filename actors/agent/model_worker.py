@@ -5,23 +5,31 @@ is told to the run, which journals it. The transcript of a live run is kept here
 thousandth call does no more work than the tenth.
 """
 
+import logging
 from collections import OrderedDict
+from decimal import Decimal
 
+from ...mailbox.errors import StoreUnavailable
 from ...mailbox.message import Message, decode_tagged
 from ..actor import Worker, on
 from ..context import WorkerContext
 from ..directives import Transient
-from ..llm.client import LLMClient, ToolSpec, TransientModelError, classify
-from ..turn import describe
-from .events import RequestedCall
-from .messages import CallModel, ModelAnswered, ModelFailed
+from ..llm.client import LLMClient, ModelError, ToolSpec, TransientModelError, classify
+from .answer import recorded
+from .foreign import contained
+from .messages import CallModel, ModelFailed
+from .text import error_line
 from .transcript import Transcript
 
+log = logging.getLogger(__name__)
+
+CALL_SECONDS = 600.0
+"""How long one call may take; a client may give up sooner."""
 FIRST_SECONDS = 0.5
 CAP_SECONDS = 30.0
 """Full jitter between zero and a doubling ceiling that ends here; a Retry-After wins."""
 BUG_ATTEMPTS = 3
-"""Attempts at a call whose client raises something that is neither a transient nor a permanent error."""
+"""Attempts at most at a call whose client raises what is neither a transient nor a permanent error."""
 KEEP_TRANSCRIPTS = 1_024
 
 
@@ -38,37 +46,38 @@ class ModelWorker(Worker, kind="model"):
 
     @on
     async def call(self, message: CallModel, ctx: WorkerContext) -> Message:
-        transcript = await self._transcript(message, ctx)
+        try:
+            transcript = await self._transcript(message, ctx)
+        except StoreUnavailable as error:
+            raise Transient(f"the journal cannot be read: {error}", after_seconds=1.0) from error  # charged to nobody
         began = ctx.port.monotonic()
         try:
-            answer = await self.llm.call(transcript.messages, self.tools, message.system_prompt)
+            with ctx.port.deadline(CALL_SECONDS):
+                # A copy: the list is kept for the next call, whatever the client does to it.
+                asked = self.llm.call(tuple(transcript.messages), self.tools, message.system_prompt)
+                answer = await contained(asked)
+            took = int((ctx.port.monotonic() - began) * 1000)
+            return recorded(answer, message.step, ctx.attempt, ctx.node, took)
         except Exception as error:  # noqa: BLE001 - a user's client; `classify` says what it means
             return self._failed(message, error, ctx)
-        return ModelAnswered(
-            step=message.step,
-            content=answer.content,
-            tool_calls=[RequestedCall(c.id, c.name, c.arguments, c.problem, c.opaque) for c in answer.tool_calls],
-            stop_reason=answer.stop_reason,
-            input_tokens=answer.input_tokens,
-            output_tokens=answer.output_tokens,
-            cost_usd=answer.cost_usd,
-            latency_ms=answer.latency_ms or int((ctx.port.monotonic() - began) * 1000),
-            provider_request_id=answer.provider_request_id,
-            attempt=ctx.attempt,
-            node=ctx.node,
-        )
 
     def _failed(self, message: CallModel, error: Exception, ctx: WorkerContext) -> ModelFailed:
         kind = classify(error)
-        limit = message.max_attempts or (BUG_ATTEMPTS if kind == "bug" else 0)
-        last = kind == "permanent" or (limit and ctx.attempt >= limit)
-        told = ModelFailed(message.step, ctx.attempt, describe(error), final=bool(last))
+        limit = message.max_attempts
+        if kind == "bug":
+            log.warning("the model's client failed", exc_info=error)
+            limit = min(limit or BUG_ATTEMPTS, BUG_ATTEMPTS)
+        last = kind == "permanent" or 0 < limit <= ctx.attempt
+        line = error_line(error)
+        cost = error.cost_usd if isinstance(error, ModelError) else Decimal(0)
+        told = ModelFailed(message.step, ctx.attempt, line, last, cost)
         if last:
             return told
         wait = error.retry_after_seconds if isinstance(error, TransientModelError) else None
         if wait is None:
-            wait = ctx.port.random() * min(CAP_SECONDS, self.first_seconds * 2.0 ** min(ctx.attempt, 16))
-        raise Transient(describe(error), after_seconds=wait, notice=told, charge=True) from error
+            wait = ctx.port.random() * min(CAP_SECONDS, self.first_seconds * 2.0 ** min(ctx.attempt - 1, 16))
+        # Not `from error`: a directive that the client raised must not decide here.
+        raise Transient(line, after_seconds=max(0.0, wait), notice=told, charge=True) from None
 
     def given_up(self, message: Message, error: str, ctx: WorkerContext) -> Message | None:
         return ModelFailed(message.step, ctx.attempt, error, final=True) if isinstance(message, CallModel) else None
@@ -80,6 +89,9 @@ class ModelWorker(Worker, kind="model"):
         for event in await ctx.journal(ctx.caller, transcript.seq):
             if event.seq <= message.upto:
                 transcript.feed([decode_tagged(event.type, event.body)])
+        if transcript.seq != message.upto:
+            # Never ask about a part of the conversation: it is read again, from its beginning.
+            raise Transient(f"event {message.upto} of {ctx.caller} cannot be read yet", after_seconds=1.0)
         self._transcripts[ctx.caller] = transcript
         if len(self._transcripts) > KEEP_TRANSCRIPTS:
             self._transcripts.popitem(last=False)

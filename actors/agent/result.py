@@ -17,7 +17,10 @@ from typing import Any, Final
 
 import msgspec
 
-MAX_BYTES: Final = 1 << 20
+from callboard.mailbox import codec
+
+MAX_BYTES: Final = 768 << 10
+"""Of the JSON as it is stored; leaves room for the rest of a message, which may take 1 MiB."""
 MAX_DEPTH: Final = 20
 SUMMARY_CHARS: Final = 2_000
 # Python refuses to print longer integers (4,300 digits by default), and no decoder reads them.
@@ -38,11 +41,10 @@ def normalise(value: object, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     )  # a node takes two bytes at least, so the limit is passed when they run out
     plain = walk.plain(value, 0)
     result = plain if isinstance(plain, dict) else {"result": plain}
-    encoded = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
-    size = len(encoded.encode(errors="surrogatepass"))
+    size = len(codec.encode(result).encode())
     if size <= max_bytes and walk.nodes_left > 0:
         return result
-    summary = encoded[:SUMMARY_CHARS]
+    summary = json.dumps(result, ensure_ascii=False, separators=(",", ":"))[:SUMMARY_CHARS]
     return {"summary": summary, "truncated_bytes": size - len(summary.encode(errors="surrogatepass"))}
 
 

@@ -5,7 +5,9 @@
                    └───── all calls answered ◀── ToolAnswered, ToolErred(final), Denied, Expired
 
 The state changes by events only (`state.apply`): a handler decides, records, and sends. Calls of one turn run side by
-side, gated ones are held while the others execute, and the model is asked again when every one has its answer.
+side, gated ones are held while the others execute, and the model is asked again when every one has its answer. Every
+call that is sent is answered, if with AskFailed, and every handler ends in `_go_on`, `_end` or with a call under way or
+held: a run never stands still without somebody it waits for.
 """
 
 from collections.abc import Mapping
@@ -14,20 +16,20 @@ from typing import Any
 import msgspec
 
 from ...mailbox.address import key_of
-from ...persistence.rows import Decision
 from ...persistence.unit import Move
 from ..actor import Actor, on
-from ..approval import Denied, Expired, ExpiryWanted, Release
+from ..approval import Denied, Expired, ExpiryWanted, Release, Withdrawn
 from ..context import Context, Event
-from .budget import overrun
-from .digest import call_digest, canonical, idempotency_key
+from ..system import AskFailed
+from . import record
+from .budget import FailureReason, overcalled, overdue, overrun
+from .digest import call_digest, canonical, decision_id, idempotency_key
 from .events import (
     ApprovalDenied,
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRequested,
     CancelRequested,
-    LLMCallCompleted,
     LLMCallFailed,
     LLMCallRequested,
     MessageTold,
@@ -35,11 +37,8 @@ from .events import (
     RunCancelled,
     RunCompleted,
     RunFailed,
-    RunStarted,
-    ToolCallCompleted,
     ToolCallFailed,
     ToolCallInDoubt,
-    ToolCallRequested,
     ToolCallSettled,
     ToolVersion,
 )
@@ -58,8 +57,8 @@ from .messages import (
     ToolDoubted,
     ToolErred,
 )
-from .prompt import prompt_hash
 from .state import Call, RunState, apply
+from .text import row_text, said, well_formed
 from .tool import Tool
 
 MAX_WAITERS = 64
@@ -110,24 +109,13 @@ class Run(Actor[RunSnapshot], kind="run"):
     def start(self, message: StartRun, ctx: Context) -> None:
         if self.state.run.status != "not_started":
             return
-        started = RunStarted(
-            run_id=key_of(ctx.address) or ctx.address,
-            goal=message.goal,
-            at=ctx.now,
-            budget=message.budget,
-            model=message.model,
-            system_prompt=message.system_prompt,
-            system_prompt_hash=prompt_hash(message.system_prompt),
-            requested_by=message.requested_by,
-            tools=[ToolVersion(tool.name, tool.version) for tool in self.tools.values()],
-            max_llm_attempts=message.max_llm_attempts,
-        )
-        self._record(started, ctx)
+        tools = [ToolVersion(tool.name, tool.version) for tool in self.tools.values()]
+        self._record(record.started(message, key_of(ctx.address) or ctx.address, ctx.now, tools), ctx)
         self._iterate(ctx)
 
     @on
     def tell(self, message: Tell, ctx: Context) -> None:
-        self._record(MessageTold(message.text, message.by), ctx)
+        self._record(MessageTold(well_formed(message.text), row_text(message.by)), ctx)
 
     @on
     def await_rest(self, message: AwaitRest, ctx: Context) -> None:
@@ -138,206 +126,177 @@ class Run(Actor[RunSnapshot], kind="run"):
         while len(self.state.waiters) > MAX_WAITERS:
             ctx.reply_later(self.state.waiters.pop(0), Rested(self.state.run.status))
 
-    @on
+    @on(creates=True)
     def cancel(self, message: CancelRun, ctx: Context) -> None:
-        if self.state.run.cancelling:
+        """Begin nothing more. It may come before the message that starts the run, which then ends it."""
+        run = self.state.run
+        if run.cancelling:
             return
-        self._record(CancelRequested(message.by, message.reason), ctx)
-        for call in [call for call in self.state.run.pending.values() if call.status != "running"]:
-            self._withdraw_decision(call, ctx)
+        self._record(CancelRequested(row_text(message.by), said(message.reason)), ctx)
+        for call in run.pending_approvals:
+            for before in ("pending", "approved"):
+                ctx.move_decision(Move(call.decision, before, "superseded", "the run was cancelled", must=False))
             if call.status == "held":
                 ctx.drop(call.message)
-            error = "cancelled before anybody decided"
-            self._record(ToolCallFailed(call.step, call.call, call.tool, error, tool_call_id=call.tool_call_id), ctx)
-        self._go_on(ctx)
-
-    def _withdraw_decision(self, call: Call, ctx: Context) -> None:
-        for before in ("pending", "approved"):
-            ctx.move_decision(Move(call.decision, before, "superseded", "the run was cancelled", must=False))
+                ctx.send(self.parts.approvals, Withdrawn(call.decision))
+            doubt = f"{call.reason}; " if call.status == "in_doubt" else ""
+            self._record(record.tool_failed(call, f"{doubt}the run was cancelled before anybody decided"), ctx)
+        if run.model_message and run.model_attempts:
+            self.model_failed(ModelFailed(run.step, run.model_attempts + 1, "the run was cancelled"), ctx)
+        elif run.status != "not_started":
+            self._go_on(ctx)
 
     # --- the model ---------------------------------------------------------------------------------------------
 
     def _iterate(self, ctx: Context) -> None:
         """The top of an iteration: may there be another, and if so, ask the model."""
         run = self.state.run
-        if run.cancelling:
-            self._record(RunCancelled(reason="cancelled"), ctx)
-            self._end("cancelled", ctx)
-            return
         over = overrun(run.budget, run, ctx.now)
-        if over is not None:
-            self._record(RunFailed(over.reason, over.detail), ctx)  # type: ignore[arg-type]
-            self._end("failed", ctx)
-            return
-        step = run.step + 1
-        request = CallModel(step, ctx.row.events + 1, run.system_prompt, run.max_llm_attempts)
-        identifier = ctx.send(self.parts.model, request)
-        self._record(LLMCallRequested(step, identifier, ctx.node), ctx)
+        if run.cancelling:
+            self._cancelled(ctx)
+        elif over is not None:
+            self._fail(over.reason, over.detail, ctx)
+        else:
+            step = run.step + 1
+            request = CallModel(step, ctx.row.events + 1, run.system_prompt, run.max_llm_attempts)
+            identifier = ctx.send(self.parts.model, request)
+            self._record(LLMCallRequested(step, identifier, ctx.node), ctx)
 
     @on
     def model_failed(self, message: ModelFailed, ctx: Context) -> None:
         run = self.state.run
         if message.step != run.step or not run.model_message:
             return
-        self._record(LLMCallFailed(message.step, message.attempt, message.error, message.final), ctx)
-        if message.final:
+        over = None if message.final else overdue(run.budget, run, ctx.now)
+        last = message.final or run.cancelling or over is not None
+        if last and not message.final:
+            ctx.withdraw(run.model_message)  # it would be tried again, and nobody waits for that any more
+        self._record(LLMCallFailed(message.step, message.attempt, message.error, last, message.cost_usd), ctx)
+        if run.cancelling:
+            self._cancelled(ctx)
+        elif over is not None:
+            self._fail(over.reason, over.detail, ctx)
+        elif last:
             detail = f"the model call failed {message.attempt} time(s), at last with: {message.error}"
-            self._record(RunFailed("unrecoverable_error", detail), ctx)
-            self._end("failed", ctx)
+            self._fail("unrecoverable_error", detail, ctx)
 
     @on
     def model_answered(self, message: ModelAnswered, ctx: Context) -> None:
         run = self.state.run
         if message.step != run.step or not run.model_message:
             return
-        self._record(_completed(message, recovered=message.node != run.model_node), ctx)
-        if run.cancelling:
-            for asked in message.tool_calls:
-                self._refuse(asked, run.calls + 1, "the run was cancelled", ctx)
-        elif message.tool_calls:
-            for asked in message.tool_calls:
-                self._request(asked, ctx)
-        elif not run.news:
-            total = (run.step, run.total_tokens, run.total_cost_usd)
-            self._record(RunCompleted(message.content, *total), ctx)
+        self._record(record.model_completed(message, recovered=message.node != run.model_node), ctx)
+        verdicts = [judge(asked, self.tools) for asked in message.tool_calls]
+        over = overcalled(run.budget, run, sum(not isinstance(verdict, Refuse) for verdict in verdicts))
+        none = Refuse("the run was cancelled") if run.cancelling else Refuse(over.detail) if over else None
+        for asked, verdict in zip(message.tool_calls, verdicts, strict=True):
+            self._request(asked, none or verdict, ctx)
+        if over is not None and not run.cancelling:
+            self._fail(over.reason, over.detail, ctx)
+        elif message.tool_calls or run.news or run.cancelling:
+            self._go_on(ctx)
+        else:
+            self._record(RunCompleted(message.content, run.step, run.total_tokens, run.total_cost_usd), ctx)
             self._end("completed", ctx)
-            return
-        self._go_on(ctx)
+
+    @on
+    def unanswered(self, message: AskFailed, ctx: Context) -> None:
+        """A worker could not answer at all, so the runtime did: nothing else would ever come for that call."""
+        run, asked = self.state.run, ctx.envelope.correlation
+        error = row_text(f"no answer: {message.why}: {message.detail}")
+        if asked and asked == run.model_message:
+            self.model_failed(ModelFailed(run.step, run.model_attempts + 1, error, final=True), ctx)
+        for call in [call for call in run.pending.values() if call.message == asked]:
+            self.tool_erred(ToolErred(call.call, error, call.attempts + 1), ctx)
 
     # --- tool calls --------------------------------------------------------------------------------------------
 
-    def _request(self, asked: RequestedCall, ctx: Context) -> None:
+    def _request(self, asked: RequestedCall, verdict: Refuse | Hold | Go, ctx: Context) -> None:
         """One call that the model asked for: refuse it, hold it, or make it."""
-        number = self.state.run.calls + 1
-        verdict = judge(asked, self.tools)
+        step, number = self.state.run.step, self.state.run.calls + 1
         match verdict:
             case Refuse():
-                self._refuse(asked, number, verdict.error, ctx)
+                refused = ToolCallFailed(step, number, asked.name, verdict.error, attempt=0, tool_call_id=asked.id)
+                self._record(refused, ctx)
             case Hold():
                 self._hold(asked, number, verdict, ctx)
             case Go():
                 call = self._call(number, verdict)
-                self._send(asked.id, call, ctx)
-
-    def _refuse(self, asked: RequestedCall, number: int, error: str, ctx: Context) -> None:
-        failed = ToolCallFailed(self.state.run.step, number, asked.name, error, attempt=0, tool_call_id=asked.id)
-        self._record(failed, ctx)
+                identifier = ctx.send(self.parts.tool, call)
+                self._record(record.tool_requested(step, call, identifier, asked.id, ctx.node), ctx)
 
     def _call(self, number: int, verdict: Go | Hold, digest: str = "") -> CallTool:
         run_id, tool, arguments = self.state.run.run_id, verdict.tool, verdict.arguments
         key = idempotency_key(run_id, number, tool.name, arguments.canonical)
         return CallTool(run_id, number, tool.name, arguments.plain, key, digest)
 
-    def _send(self, tool_call_id: str, call: CallTool, ctx: Context) -> None:
-        identifier = ctx.send(self.parts.tool, call)
-        requested = ToolCallRequested(
-            self.state.run.step,
-            call.call,
-            call.tool,
-            call.arguments,
-            call.idempotency_key,
-            identifier,
-            tool_call_id=tool_call_id,
-            node=ctx.node,
-        )
-        self._record(requested, ctx)
-
     def _hold(self, asked: RequestedCall, number: int, verdict: Hold, ctx: Context) -> None:
-        run, tool, arguments = self.state.run, verdict.tool, verdict.arguments
-        digest = call_digest(f"{run.run_id}.{number}", tool.name, tool.version, arguments.canonical)
-        call = self._call(number, verdict, digest)
+        run, tool, seconds = self.state.run, verdict.tool, self.parts.approval_seconds
+        decision = decision_id(run.run_id, number)
+        call = self._call(number, verdict, call_digest(decision, tool.name, tool.version, verdict.arguments.canonical))
         identifier = ctx.hold(self.parts.tool, call)
-        decision = f"{run.run_id}.{number}"
         requested = ApprovalRequested(
             run.step,
             number,
             tool.name,
-            arguments.plain,
+            call.arguments,
             verdict.reason,
             decision,
-            digest,
+            call.digest,
             identifier,
             call.idempotency_key,
             asked.id,
-            self.parts.approval_seconds,
+            seconds,
         )
         self._record(requested, ctx)
-        self._ask(run.pending[number], "approval", arguments.canonical, ctx)
+        self._ask(run.pending[number], seconds, ctx)
 
-    def _ask(self, call: Call, kind: Any, canonical: str, ctx: Context) -> None:
+    def _ask(self, call: Call, seconds: float, ctx: Context) -> None:
         """Put a question to people: its row, and the wait for its expiry."""
-        seconds = self.parts.approval_seconds if kind == "approval" else 0.0
-        ctx.ask_decision(
-            Decision(
-                id=call.decision,
-                run=ctx.address,
-                call=str(call.call),
-                message_id=call.message if kind == "approval" else 0,
-                approvals=self.parts.approvals,
-                kind=kind,
-                tool=call.tool,
-                arguments=canonical,
-                digest=call.digest,
-                reason=call.reason,
-                requested_by=self.state.run.requested_by,
-                expires_seconds=seconds,
-            )
-        )
+        ctx.ask_decision(record.question(call, self.state.run, ctx.address, self.parts.approvals, seconds))
         if seconds:
             ctx.send(self.parts.approvals, ExpiryWanted(call.decision, str(call.call), call.digest, seconds))
 
     @on
     def tool_answered(self, message: ToolAnswered, ctx: Context) -> None:
-        call = self.state.run.pending.get(message.call)
-        if call is None or call.status != "running":
-            return
-        completed = ToolCallCompleted(
-            call.step,
-            call.call,
-            call.tool,
-            message.result,
-            call.idempotency_key,
-            message.duration_ms,
-            message.attempt,
-            message.node != call.node,
-            bool(message.result.get("dedup_hit")),
-            call.tool_call_id,
-        )
-        self._record(completed, ctx)
-        self._go_on(ctx)
+        call = self._running(message.call)
+        if call is not None:
+            self._record(record.tool_completed(call, message), ctx)
+            self._go_on(ctx)
 
     @on
     def tool_erred(self, message: ToolErred, ctx: Context) -> None:
-        call = self.state.run.pending.get(message.call)
-        if call is None or call.status != "running":
+        call = self._running(message.call)
+        if call is None:
             return
-        failed = ToolCallFailed(
-            call.step,
-            call.call,
-            call.tool,
-            message.error,
-            message.attempt,
-            message.final,
-            call.idempotency_key,
-            call.tool_call_id,
-        )
-        self._record(failed, ctx)
-        if message.final:
+        last = message.final or self.state.run.cancelling
+        if last and not message.final:
+            ctx.withdraw(call.message)  # no other attempt
+        self._record(record.tool_failed(call, message.error, message.attempt, final=last), ctx)
+        if last:
             self._go_on(ctx)
 
     @on
     def tool_doubted(self, message: ToolDoubted, ctx: Context) -> None:
-        call = self.state.run.pending.get(message.call)
-        if call is None or call.status != "running":
+        call = self._running(message.call)
+        if call is None:
             return
         run = self.state.run
-        arguments = canonical(call.arguments)
-        digest = call_digest(f"{run.run_id}.{call.call}", call.tool, "in-doubt", arguments)
-        decision = f"{run.run_id}.{call.call}.doubt-{call.attempts + 1}"
-        reason = f"in doubt: did {call.tool} happen? {message.detail}"
-        self._record(ToolCallInDoubt(call.step, call.call, call.tool, decision, digest, reason), ctx)
-        self._ask(call, "in-doubt", arguments, ctx)
-        self._tell_waiters(ctx)
+        reason = row_text(f"in doubt: did {call.tool} happen? {message.detail}")
+        if run.cancelling:
+            self._record(record.tool_failed(call, f"{reason}; the run was cancelled before anybody said"), ctx)
+        else:
+            name = decision_id(run.run_id, call.call)
+            digest = call_digest(name, call.tool, "in-doubt", canonical(call.arguments))
+            decision = f"{name}.doubt-{ctx.row.events + 1}"  # numbered: a call may come into doubt again
+            self._record(ToolCallInDoubt(call.step, call.call, call.tool, decision, digest, reason), ctx)
+            self._ask(call, 0.0, ctx)
+        self._go_on(ctx)
+
+    def _running(self, number: int) -> Call | None:
+        """The call of this number, while it is under way: what comes later, or twice, is for nobody."""
+        call = self.state.run.pending.get(number)
+        return call if call is not None and call.status == "running" else None
 
     # --- decisions ---------------------------------------------------------------------------------------------
 
@@ -346,44 +305,32 @@ class Run(Actor[RunSnapshot], kind="run"):
         call = self._decided(message)
         if call is None:
             return
+        by, note = row_text(message.by), said(message.note)
         ctx.move_decision(Move(message.decision, "approved", "released"))
         if call.status == "in_doubt":
-            self._record(
-                ToolCallSettled(call.step, call.call, call.tool, True, message.by, message.note),
-                ctx,
-            )
+            self._record(ToolCallSettled(call.step, call.call, call.tool, True, by, note), ctx)
             self._go_on(ctx)
             return
         ctx.release(call.message)
-        self._record(ApprovalGranted(call.call, message.decision, message.by, message.note), ctx)
-        requested = ToolCallRequested(
-            call.step,
-            call.call,
-            call.tool,
-            call.arguments,
-            call.idempotency_key,
-            call.message,
-            call.digest,
-            call.tool_call_id,
-            message.decision,
-            ctx.node,
-        )
-        self._record(requested, ctx)
+        self._record(ApprovalGranted(call.call, message.decision, by, note), ctx)
+        self._record(record.tool_released(call, message.decision, ctx.node), ctx)
 
     @on
     def denied(self, message: Denied, ctx: Context) -> None:
         call = self._decided(message)
         if call is None:
             return
+        run, by, reason = self.state.run, row_text(message.by), said(message.reason)
         if call.status == "in_doubt":
-            again = CallTool(self.state.run.run_id, call.call, call.tool, call.arguments, call.idempotency_key)
+            # It did not happen: made again, and if it was approved, as exactly what was approved then.
+            again = CallTool(
+                run.run_id, call.call, call.tool, call.arguments, call.idempotency_key, digest=call.approved
+            )
             identifier = ctx.send(self.parts.tool, again)
-            settled = ToolCallSettled(call.step, call.call, call.tool, False, message.by, message.reason, identifier)
-            self._record(settled, ctx)
+            self._record(ToolCallSettled(call.step, call.call, call.tool, False, by, reason, identifier, ctx.node), ctx)
             return
         ctx.drop(call.message)
-        denied = ApprovalDenied(call.step, call.call, call.tool, message.decision, message.by, message.reason)
-        self._record(denied, ctx)
+        self._record(ApprovalDenied(call.step, call.call, call.tool, message.decision, by, reason), ctx)
         self._go_on(ctx)
 
     @on
@@ -414,9 +361,17 @@ class Run(Actor[RunSnapshot], kind="run"):
         else:
             self._tell_waiters(ctx)
 
+    def _fail(self, reason: FailureReason, detail: str, ctx: Context) -> None:
+        self._record(RunFailed(reason, detail), ctx)
+        self._end("failed", ctx)
+
+    def _cancelled(self, ctx: Context) -> None:
+        self._record(RunCancelled(self.state.run.cancelled_by, self.state.run.cancel_reason or "cancelled"), ctx)
+        self._end("cancelled", ctx)
+
     def _end(self, status: str, ctx: Context) -> None:
         # A run that failed is no actor that failed: its supervisor has nothing to mend.
-        ctx.stop("cancelled" if status == "cancelled" else "completed", self.state.run.failure_detail)
+        ctx.stop("cancelled" if status == "cancelled" else "completed", row_text(self.state.run.failure_detail))
         self._tell_waiters(ctx)
 
     def _tell_waiters(self, ctx: Context) -> None:
@@ -430,19 +385,3 @@ class Run(Actor[RunSnapshot], kind="run"):
     def _record(self, event: Event, ctx: Context) -> None:
         ctx.record(event)
         apply(self.state.run, event)
-
-
-def _completed(message: ModelAnswered, *, recovered: bool) -> LLMCallCompleted:
-    return LLMCallCompleted(
-        message.step,
-        message.content,
-        message.tool_calls,
-        message.stop_reason,
-        message.input_tokens,
-        message.output_tokens,
-        message.cost_usd,
-        message.latency_ms,
-        message.provider_request_id,
-        message.attempt,
-        recovered,
-    )

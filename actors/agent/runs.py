@@ -4,24 +4,29 @@ Everything here is a message or a read; none of it needs a node in this process.
 """
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from ...mailbox.address import child, key_of, name_of
+from ...mailbox.address import child, key_of
+from ...mailbox.envelope import Envelope
 from ...mailbox.errors import Conflict, NotFound, UsageError
 from ...mailbox.lane import Lane
-from ...mailbox.message import Message, decode_tagged
-from ...persistence.rows import Decision, Verdict
+from ...mailbox.message import Message, decode_tagged, encode
+from ...persistence.rows import ENDED, Decision, Verdict
 from ..client import Client
-from ..context import Event
-from ..system import AskFailed
+from . import record
+from .budget import check
+from .digest import decision_id
 from .events import ToolCallCompleted
 from .messages import AwaitRest, CancelRun, Rested, StartRun, Tell
 from .run import RunSnapshot
 from .state import Call, RunState, fold
+from .text import MAX_SAID_CHARS, row_text
 from .transcript import Transcript
+
+MAX_START_BYTES = 768 << 10
+"""Of a run's beginning; leaves room for what its first event adds."""
 
 
 class RunNotFound(NotFound, ValueError):
@@ -30,6 +35,10 @@ class RunNotFound(NotFound, ValueError):
 
 class NotAwaiting(Conflict, ValueError):
     """The run does not wait for a decision, or for several and the call must be named."""
+
+
+class RunStands(Conflict):
+    """The run's actor takes no messages: it was paused, is parked, or has failed; the message says why."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -95,12 +104,26 @@ class Runs:
 
         Raises:
             Conflict: the id is taken by a run with another beginning.
+            UsageError: nothing to do, too long to be kept, or a budget that allows no model call.
         """
+        self._must_fit(start)
+        run_id = run_id or self.client.port.token()
+        await self.client.send(self.address(run_id), start, client_id=client_id or _client_id(run_id))
+        return run_id
+
+    async def start(self, start: StartRun, run_id: str, *, seconds: float = 3600.0) -> RunState:
+        """`create` and `rest` in one, which asks less of the store. Raises as these do."""
+        self._must_fit(start)
+        beginning = await self.client.envelope(self.address(run_id), start)
+        return await self.rest(run_id, seconds=seconds, after=(beginning, _client_id(run_id)))
+
+    @staticmethod
+    def _must_fit(start: StartRun) -> None:
         if not start.goal.strip():
             raise UsageError("a run needs a goal: say what the agent shall do")
-        run_id = run_id or self.client.port.token()
-        await self.client.send(self.address(run_id), start, client_id=client_id or f"start {run_id}")
-        return run_id
+        if (size := len(encode(start).encode())) > MAX_START_BYTES:
+            raise UsageError(f"goal and system prompt take {size:,} bytes; {MAX_START_BYTES:,} are allowed")
+        check(start.budget)
 
     async def tell(self, run_id: str, text: str, *, by: str = "") -> None:
         """Say something to a live run.
@@ -127,36 +150,56 @@ class Runs:
         if state.finished:
             raise Conflict(f"run {run_id} is {state.status} and cannot be {what}")
 
-    async def rest(self, run_id: str, *, seconds: float = 3600.0) -> RunState:
+    async def rest(
+        self, run_id: str, *, seconds: float = 3600.0, after: tuple[Envelope, str] | None = None
+    ) -> RunState:
         """Wait until a run has ended, or waits for people only and all they have decided so far is acted upon.
 
+        `after`: the message that begins it (with its client id), sent first.
+
         Raises:
-            TimeoutError: not within `seconds`.
+            RunNotFound; RunStands: it takes no messages, and says why. TimeoutError: not within `seconds`.
         """
         end = self.client.port.monotonic() + seconds
-        pause = 0.005
+        pause, patience = 0.005, 2.0
         while True:
+            if after is None:
+                state = await self.state(run_id)
+                if state.finished:
+                    return state
+                if state.status == "not_started":
+                    raise RunNotFound(f"no run {run_id!r}; `callboard runs` lists them")
+            wait = min(patience, max(0.001, end - self.client.port.monotonic()))
+            answer, after = await self._await_rest(run_id, wait, after), None
             state = await self.state(run_id)
-            if state.finished:
+            settled = state.status == "awaiting_approval" and not await self._decided_meanwhile(state)
+            if state.finished or (settled and isinstance(answer, Rested)):
                 return state
-            left = end - self.client.port.monotonic()
-            # In the normal lane: it must not overtake the message that starts the run.
-            wait = max(0.001, left)
-            answer = await self.client.ask(self.address(run_id), AwaitRest(), seconds=wait, lane=Lane.NORMAL)
-            state = await self.state(run_id)
-            if isinstance(answer, AskFailed) and not state.finished:
-                raise RunNotFound(f"run {run_id}: {answer.why}: {answer.detail}")
-            settled = state.status == "awaiting_approval" and not await self._decided_meanwhile(state, run_id)
-            if isinstance(answer, Rested) and (state.finished or settled):
-                return state
+            await self._must_move(run_id)
+            if self.client.port.monotonic() >= end:
+                raise TimeoutError(f"run {run_id} did not rest within {seconds:g} s: it is {state.status}")
+            patience = min(2 * patience, 60.0)
             await self.client.port.sleep(pause)
             pause = min(2 * pause, 0.5)
 
-    async def _decided_meanwhile(self, state: RunState, run_id: str) -> bool:
+    async def _await_rest(self, run_id: str, seconds: float, after: tuple[Envelope, str] | None) -> Message | None:
+        try:
+            # In the normal lane: it must not overtake the message that starts the run.
+            return await self.client.ask(
+                self.address(run_id), AwaitRest(), seconds=seconds, lane=Lane.NORMAL, after=after
+            )
+        except TimeoutError:
+            return None
+
+    async def _decided_meanwhile(self, state: RunState) -> bool:
         """Whether somebody has decided on a call that the run still holds: the decision is on its way then."""
-        open_now = {call.decision for call in state.pending_approvals}
-        rows = await self.store.decisions(run=self.address(run_id), limit=1000)
-        return any(row.id in open_now and row.status != "pending" for row in rows)
+        rows = [await self.store.decision(call.decision) for call in state.pending_approvals]
+        return any(row is not None and row.status != "pending" for row in rows)
+
+    async def _must_move(self, run_id: str) -> None:
+        row = await self.store.actor(self.address(run_id))
+        if row is not None and row.status not in ("active", *ENDED):
+            raise RunStands(f"run {run_id} stands still, it is {row.status}: {row.reason or 'no reason given'}")
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -169,7 +212,7 @@ class Runs:
             if view.envelope.type == "run.start":
                 start = view.envelope.message()
                 assert isinstance(start, StartRun)
-                return RunState("running", run_id, start.goal, start.model, start.system_prompt, budget=start.budget)
+                return fold([record.started(start, run_id, view.sent_at, [])])
         # Neither begun nor waiting to begin: unless it began between the two looks.
         return await self._snapshot(run_id) or RunState()
 
@@ -258,24 +301,32 @@ class Runs:
         if not by.strip():
             raise UsageError("a decision needs the name of who decides")
         waiting = await self._waiting(run_id, call)
-        verdict = Verdict(waiting.id, status, digest or waiting.digest, by, note, hold_seconds)
+        note = row_text(note, MAX_SAID_CHARS)
+        verdict = Verdict(waiting.id, status, digest or waiting.digest, row_text(by), note, hold_seconds)
         return await self.client.decide(verdict)
 
     async def _waiting(self, run_id: str, call: int | None) -> Decision:
-        rows = await self.store.decisions(run=self.address(run_id), limit=1000)
-        named = [row for row in rows if call is None or row.call == str(call)]
-        pending = [row for row in named if row.status == "pending"]
-        if not pending:
-            if call is not None and named:
-                return named[-1]  # deciding it again says who was first
-            state = await self.state(run_id)
-            if state.status == "not_started":
-                raise RunNotFound(f"no such run: {run_id}; `callboard runs` lists them")
-            raise NotAwaiting(f"run {run_id} is not awaiting approval (status={state.status})")
+        address = self.address(run_id)
+        rows = await self.store.decisions(status="pending", run=address, limit=1000)
+        pending = [row for row in rows if call is None or row.call == str(call)]
         if len(pending) > 1:
             names = ", ".join(f"{row.call} ({row.tool})" for row in pending)
             raise NotAwaiting(f"run {run_id} waits for {len(pending)} decisions: name one of the calls {names}")
-        return pending[0]
+        if pending:
+            return pending[0]
+        state = await self.state(run_id)
+        if state.status == "not_started":
+            raise RunNotFound(f"no such run: {run_id}; `callboard runs` lists them")
+        waits = [one.decision for one in state.pending.values() if one.decision and call in (None, one.call)]
+        for decision in [*waits, *([] if call is None else [decision_id(run_id, call)])]:
+            decided = await self.store.decision(decision)
+            if decided is not None:
+                return decided  # deciding it again says who was first
+        raise NotAwaiting(f"run {run_id} is not awaiting approval (status={state.status})")
+
+
+def _client_id(run_id: str) -> str:
+    return f"start {run_id}"
 
 
 def _pending(waits: Call, events: Sequence[Message]) -> PendingToolCall:

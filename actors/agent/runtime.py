@@ -105,8 +105,10 @@ class Runtime:
     async def __aexit__(self, *error: Any) -> bool | None:
         assert self._group is not None and self._node is not None
         self._node.stop()
+        # The user's own exception goes through as it is; the group would wrap it.
+        reported = (None, None, None) if isinstance(error[1], Exception) else error
         try:
-            return await self._group.__aexit__(*error)
+            return await self._group.__aexit__(*reported)
         finally:
             self._node = self._group = None
             await self._close()
@@ -127,14 +129,19 @@ class Runtime:
             return
         root, run = self.tree.address, self.runs.address(run_id)
         shards = frozenset({shard_of(root), shard_of(run), shard_of(f"{root}/{APPROVALS}")})
+        failure: Exception | None = None
         async with self._opened(), anyio.create_task_group() as group:
             node = self._make_node(shards)
             group.start_soon(node.run)
             await node.ready.wait()
             try:
                 yield
+            except Exception as error:  # noqa: BLE001 - raised again below, outside of the group that would wrap it
+                failure = error
             finally:
                 node.stop()
+        if failure is not None:
+            raise failure
 
     async def _open(self) -> None:
         self._uses += 1
@@ -168,22 +175,32 @@ class Runtime:
         budget: Budget | None = None,
     ) -> str:
         """Record a run; its id. It is executed by whoever serves: `resume`, a daemon, an `async with` runtime."""
+        start = self._beginning(goal, requested_by, system_prompt, max_steps, max_cost_usd, budget)
+        async with self._opened():
+            return await self.runs.create(start, str(run_id or ""))
+
+    def _beginning(
+        self,
+        goal: str,
+        requested_by: str = "unknown",
+        system_prompt: str | None = None,
+        max_steps: int | None = None,
+        max_cost_usd: Decimal | None = None,
+        budget: Budget | None = None,
+    ) -> StartRun:
         limits = budget or self.budget
         if max_steps is not None:
             limits = msgspec.structs.replace(limits, max_iterations=max_steps)
         if max_cost_usd is not None:
             limits = msgspec.structs.replace(limits, max_cost_usd=max_cost_usd)
         prompt = self.system_prompt if system_prompt is None else system_prompt
-        start = StartRun(goal, limits, self.model, prompt, requested_by, self.max_llm_attempts)
-        async with self._opened():
-            return await self.runs.create(start, str(run_id or ""))
+        return StartRun(goal, limits, self.model, prompt, requested_by, self.max_llm_attempts)
 
-    async def start(self, goal: str, **options: Any) -> RunHandle:
+    async def start(self, goal: str, *, run_id: RunId | None = None, **options: Any) -> RunHandle:
         """Create a run and work on it until it rests (ended, or waiting for a person). Options as `create`."""
-        async with self._opened():
-            run_id = await self.create(goal, **options)
-            async with self._serving(run_id):
-                return RunHandle(run_id, await self.runs.rest(run_id))
+        start, name = self._beginning(goal, **options), str(run_id or self.port.token())
+        async with self._opened(), self._serving(name):
+            return RunHandle(name, await self.runs.start(start, name))
 
     async def resume(self, run_id: RunId, *, seconds: float = 3600.0) -> RunState:
         """Work on a run until it rests; safe to call at any time, from any process, as often as you like.

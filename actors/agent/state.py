@@ -50,12 +50,15 @@ class Call(msgspec.Struct):
     message: int
     idempotency_key: str = ""
     digest: str = ""
+    """Of what is asked, while it waits for a person; of what was approved, once it was let go."""
     tool_call_id: str = ""
     decision: str = ""
     reason: str = ""
     attempts: int = 0
     node: int = 0
     """Number of the node that let it go."""
+    approved: str = ""
+    """In doubt: the digest that was approved before; what is made again must still have it."""
 
 
 class RunState(msgspec.Struct):
@@ -88,6 +91,8 @@ class RunState(msgspec.Struct):
     news: bool = False
     """Something was said that the model has not read."""
     cancelling: bool = False
+    cancelled_by: str = ""
+    cancel_reason: str = ""
     final_answer: str | None = None
     failure_reason: str | None = None
     failure_detail: str = ""
@@ -133,6 +138,7 @@ def apply(state: RunState, event: Message) -> None:
         case LLMCallFailed():
             state.model_attempts = event.attempt
             state.model_message = 0 if event.final else state.model_message
+            state.total_cost_usd += event.cost_usd
         case LLMCallCompleted():
             state.model_message = 0
             state.input_tokens += event.input_tokens
@@ -141,7 +147,7 @@ def apply(state: RunState, event: Message) -> None:
         case MessageTold():
             state.news = True
         case CancelRequested():
-            state.cancelling = True
+            state.cancelling, state.cancelled_by, state.cancel_reason = True, event.by, event.reason
         case RunCompleted():
             state.status, state.final_answer = "completed", event.final_answer
         case RunFailed():
@@ -192,7 +198,7 @@ def _apply_to_call(state: RunState, event: Message) -> None:
         case ToolCallInDoubt():
             if event.call in state.pending:
                 call = state.pending[event.call]
-                call.status, call.decision = "in_doubt", event.decision
+                call.status, call.decision, call.approved = "in_doubt", event.decision, call.digest
                 call.digest, call.reason = event.digest, event.reason
                 call.attempts += 1
         case ToolCallSettled():
@@ -225,6 +231,7 @@ def _settled(state: RunState, event: ToolCallSettled) -> None:
     elif event.call in state.pending:
         call = state.pending[event.call]
         call.status, call.message, call.decision, call.reason = "running", event.message, "", ""
+        call.digest, call.approved, call.node = call.approved, "", event.node
 
 
 def _settle_status(state: RunState) -> None:

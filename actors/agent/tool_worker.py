@@ -5,24 +5,32 @@ What a redelivered call means (the previous attempt's node died, or was supersed
     no start on record          it was never begun, or it is safe to repeat: call it, with the same key
     start on record             in doubt: ask `reconcile`, or a person (`ToolDoubted`); never blindly again
 
-Tools that are safe to repeat (no side effect, or they take the key) need no start on record, which saves a commit.
+The same doubt is left by an attempt that ran out of time. Tools that are safe to repeat (no side effect, or they take
+the key) need no start on record, which saves a commit. Nothing but a retry that is meant leaves `call` as an exception:
+the pool would repeat it, also where that does harm.
 """
 
+import logging
 from collections.abc import Mapping
 
 from ...mailbox.errors import UsageError
 from ...mailbox.message import Message
 from ..actor import Worker, on
 from ..context import WorkerContext
-from ..directives import Transient
-from ..turn import describe
+from ..directives import Fatal, Park, Reject, Transient
 from .arguments import Arguments, InvalidArguments
-from .digest import call_digest
+from .digest import call_digest, decision_id
+from .foreign import contained
 from .messages import CallTool, ToolAnswered, ToolDoubted, ToolErred
+from .text import error_line
 from .tool import Tool
+
+log = logging.getLogger(__name__)
 
 FIRST_SECONDS = 1.0
 CAP_SECONDS = 30.0
+RECONCILE_SECONDS = 60.0
+"""How long `reconcile` may take where the tool has no timeout."""
 
 
 def toolbox(tools: "list[Tool] | tuple[Tool, ...]") -> dict[str, Tool]:
@@ -56,7 +64,7 @@ class ToolWorker(Worker, kind="tool"):
 
     def records_start(self, message: Message) -> bool:
         tool = self.tools.get(message.tool) if isinstance(message, CallTool) else None
-        return tool is not None and tool.side_effect and tool.on_doubt != "retry"
+        return tool is not None and _doubtful(tool)
 
     @on
     async def call(self, message: CallTool, ctx: WorkerContext) -> Message:
@@ -70,50 +78,71 @@ class ToolWorker(Worker, kind="tool"):
         if message.digest and not self._approved(message, tool, arguments):
             # What was approved is not what would run now: another version of the tool, or other arguments.
             return ToolErred(message.call, "superseded: the tool has changed since this call was approved", ctx.attempt)
+        if ctx.in_doubt and _doubtful(tool):
+            known = await self._reconcile(message, tool, arguments, ctx, "its node died after it was started")
+            if known is not None:
+                return known
+        return await self._attempt(message, tool, arguments, ctx)
+
+    @staticmethod
+    def _approved(message: CallTool, tool: Tool, arguments: Arguments) -> bool:
+        digest = call_digest(decision_id(message.run_id, message.call), tool.name, tool.version, arguments.canonical)
+        return digest == message.digest
+
+    async def _attempt(self, message: CallTool, tool: Tool, arguments: Arguments, ctx: WorkerContext) -> Message:
         began = ctx.port.monotonic()
+        late = False
         try:
-            if ctx.in_doubt and self.records_start(message):
-                doubted = await self._reconcile(message, tool, arguments, ctx)
-                if doubted is not None:
-                    return doubted
-            with ctx.port.deadline(tool.timeout_seconds):
-                result = await tool.call(arguments, message.idempotency_key, ctx.port.in_thread)
-        except Exception as error:  # noqa: BLE001 - a user's tool; its error goes to the model
-            return await self._failed(message, tool, arguments, error, ctx)
+            with ctx.port.deadline(tool.timeout_seconds) as scope:
+                try:
+                    result = await contained(tool.call(arguments, message.idempotency_key, ctx.port.in_thread))
+                finally:
+                    late = scope.cancel_called
+        except Exception as error:
+            log.info("tool %s failed", tool.name, exc_info=error)
+            # Cut off in the middle of its effect, or waiting in vain for an answer: that is the doubt of a crash.
+            reason = f"timed out after {tool.timeout_seconds or 0:g} s" if late else error_line(error)
+            doubt = _doubtful(tool) and (late or isinstance(error, TimeoutError))
+            known = await self._reconcile(message, tool, arguments, ctx, reason) if doubt else None
+            return known or self._failed(message, tool, error, reason, ctx, safe=doubt)
         took = int((ctx.port.monotonic() - began) * 1000)
         return ToolAnswered(message.call, result, took, ctx.attempt, node=ctx.node)
 
     @staticmethod
-    def _approved(message: CallTool, tool: Tool, arguments: Arguments) -> bool:
-        digest = call_digest(f"{message.run_id}.{message.call}", tool.name, tool.version, arguments.canonical)
-        return digest == message.digest
-
-    @staticmethod
-    async def _reconcile(message: CallTool, tool: Tool, arguments: Arguments, ctx: WorkerContext) -> Message | None:
+    async def _reconcile(
+        message: CallTool, tool: Tool, arguments: Arguments, ctx: WorkerContext, why: str
+    ) -> Message | None:
         """The answer to a call in doubt; None when it surely did not happen and may be made now."""
-        if tool.on_doubt == "park":
-            return ToolDoubted(message.call, "its node died after it was started")
-        found = await tool.ask_reconcile(arguments, message.idempotency_key, ctx.port.in_thread)
+        if tool.on_doubt != "reconcile":
+            return ToolDoubted(message.call, why)
+        try:
+            with ctx.port.deadline(tool.timeout_seconds or RECONCILE_SECONDS):
+                asked = tool.ask_reconcile(arguments, message.idempotency_key, ctx.port.in_thread)
+                found = await contained(asked)
+        except Exception as error:  # noqa: BLE001 - a user's function; without its word it is a person's to say
+            return ToolDoubted(message.call, f"{why}, and reconcile failed: {error_line(error)}")
         return None if found is None else ToolAnswered(message.call, found, 0, ctx.attempt, ctx.node)
 
-    async def _failed(
-        self, message: CallTool, tool: Tool, arguments: Arguments, error: Exception, ctx: WorkerContext
+    def _failed(
+        self, message: CallTool, tool: Tool, error: Exception, reason: str, ctx: WorkerContext, *, safe: bool
     ) -> Message:
-        late = _timed_out(tool, error)
-        reason = f"timed out after {tool.timeout_seconds:g} s" if late else describe(error)
-        repeatable = not tool.side_effect or tool.on_doubt == "retry" or tool.takes_key
-        if late and not repeatable:
-            # It was cut off in the middle of its effect: the same doubt as after a crash.
-            return await self._reconcile(message, tool, arguments, ctx) or ToolErred(message.call, reason, ctx.attempt)
-        if not repeatable or ctx.attempt >= tool.attempts:
+        """After an attempt without effect (`safe`: that was made sure of): again, or the error to the model."""
+        repeatable = safe or not tool.side_effect or tool.on_doubt == "retry" or tool.takes_key
+        meant = isinstance(error, Reject | Park | Fatal)
+        if not repeatable or meant or ctx.attempt >= tool.attempts:
             return ToolErred(message.call, reason, ctx.attempt)
         told = ToolErred(message.call, reason, ctx.attempt, final=False)
-        wait = min(CAP_SECONDS, self.first_seconds * 2.0 ** (ctx.attempt - 1)) * (0.5 + ctx.port.random() / 2)
-        raise Transient(reason, after_seconds=wait, notice=told, charge=True) from error
+        wait = error.after_seconds if isinstance(error, Transient) else None
+        if wait is None:
+            ceiling = min(CAP_SECONDS, self.first_seconds * 2.0 ** min(ctx.attempt - 1, 16))
+            wait = ceiling * (0.5 + ctx.port.random() / 2)
+        # Not `from error`: a directive among its causes must not decide here.
+        raise Transient(reason, after_seconds=max(0.0, wait), notice=told, charge=True) from None
 
     def given_up(self, message: Message, error: str, ctx: WorkerContext) -> Message | None:
         return ToolErred(message.call, error, ctx.attempt) if isinstance(message, CallTool) else None
 
 
-def _timed_out(tool: Tool, error: Exception) -> bool:
-    return isinstance(error, TimeoutError) and tool.timeout_seconds is not None and not str(error)
+def _doubtful(tool: Tool) -> bool:
+    """Whether a second attempt could do harm, so that an attempt without an outcome must not be repeated blindly."""
+    return tool.side_effect and tool.on_doubt != "retry"

@@ -12,8 +12,9 @@ from pathlib import Path
 def default_root(directory: Path | None = None, *, home: Path | None = None) -> Path:
     """The embedded server's root for a working directory (the current one if not given); nothing is created.
 
-    It lies under `home`, else under CALLBOARD_HOME if that is set. Otherwise under /var/lib/callboard for root, whose home directory no
-    other account can enter (PostgreSQL never runs as root), and under the user's XDG data directory for everyone else.
+    It lies under `home`, else under CALLBOARD_HOME if that is set. Otherwise under /var/lib/callboard for root, whose
+    home directory no other account can enter (PostgreSQL never runs as root), and under the user's XDG data directory
+    for everyone else.
     """
     directory = (directory or Path.cwd()).resolve()
     mark = hashlib.sha256(os.fsencode(directory)).hexdigest()[:10]

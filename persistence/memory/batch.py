@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from copy import copy
 
 from ...mailbox.errors import BadRow
+from ..rows import TurnRow
 from ..unit import CommitResult, Unit
 from .tables import Tables
 from .values import check_unit
@@ -15,8 +16,8 @@ FIRE_SLACK_SECONDS = 0.001
 """How early a fire may come: what rounding can take from a delay, and far less than a period."""
 
 
-def write(tables: Tables, units: Sequence[Unit], now: float) -> CommitResult:
-    """Write a batch.
+def write(tables: Tables, units: Sequence[Unit], now: float, node: int) -> CommitResult:
+    """Write a batch of `node`.
 
     Raises:
         BadRow: a value cannot be stored or a key is taken; nothing was written.
@@ -38,12 +39,12 @@ def write(tables: Tables, units: Sequence[Unit], now: float) -> CommitResult:
         for fire in unit.fires:
             tables.fire_timer(unit.shard, fire.address, fire.key, now)
     for unit in admitted:
-        _apply(tables, unit, now)
+        _apply(tables, unit, now, node)
     for unit in admitted:
         # Last: what another unit of the batch has acknowledged is not taken back any more.
         for identifier in unit.withdraws:
             if (unit.shard, identifier) in tables.messages:
-                tables.delete(unit.shard, identifier)
+                _take_back(tables, unit.shard, identifier, now, node)
     return result
 
 
@@ -130,7 +131,7 @@ def _check_keys(tables: Tables, units: Sequence[Unit]) -> None:
             decisions.add(decision.id)
 
 
-def _apply(tables: Tables, unit: Unit, now: float) -> None:
+def _apply(tables: Tables, unit: Unit, now: float, node: int) -> None:
     shard = unit.shard
     if unit.actor is not None:
         tables.actors[unit.actor.shard, unit.actor.address] = copy(unit.actor)
@@ -146,13 +147,13 @@ def _apply(tables: Tables, unit: Unit, now: float) -> None:
         event = copy(event)  # noqa: PLW2901
         event.at = now
         tables.events.setdefault(event.address, []).append(event)
-    _apply_moves_of_messages(tables, unit, now)
+    _apply_moves_of_messages(tables, unit, now, node)
     _apply_timers(tables, unit, now)
     if unit.decisions or unit.moves:
         _apply_decisions(tables, unit, now)
 
 
-def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float) -> None:
+def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float, node: int) -> None:
     shard = unit.shard
     for retry in unit.retries:
         stored = tables.messages[shard, retry.id]
@@ -165,12 +166,23 @@ def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float) -> None:
     for identifier in unit.releases:
         tables.release(shard, identifier)
     for identifier in unit.drops:
-        tables.delete(shard, identifier)
+        _take_back(tables, shard, identifier, now, node)
     for letter in unit.dead:
         letter = copy(letter)  # noqa: PLW2901
         letter.envelope, letter.at = copy(letter.envelope), now
         letter.envelope.delay_seconds = 0.0
         tables.dead.append(letter)
+
+
+def _take_back(tables: Tables, shard: int, identifier: int, now: float, node: int) -> None:
+    """Delete a message that is not handled any more; its turn row says so, for every message's end is on record."""
+    e = tables.messages[shard, identifier].envelope
+    tables.delete(shard, identifier)
+    turn = TurnRow(
+        shard, e.id, e.recipient, e.sender, e.type, e.lane, e.sender_seq, 0, "cancelled", e.causation, e.deliveries
+    )
+    turn.node, turn.at = node, now
+    tables.turns.setdefault(turn.recipient, []).append(turn)
 
 
 def _apply_timers(tables: Tables, unit: Unit, now: float) -> None:

@@ -45,7 +45,7 @@ class MemorySession:
         """See `Session.commit`."""
         await self._reach("commit")
         self._fence()
-        result = batch.write(self._store.tables, units, self._store.clock())
+        result = batch.write(self._store.tables, units, self._store.clock(), self.number)
         if self._store.lost_answer(self.number):
             raise StoreUnavailable("the answer to a commit was lost; the versions tell whether it landed")
         return result

@@ -210,6 +210,11 @@ class MemoryStore:
         await self._reach()
         return self.tables.peek(address, limit, self.clock())
 
+    async def waiting(self, type: str, *, limit: int = 100) -> list[MessageView]:
+        """See `Store.waiting`."""
+        await self._reach()
+        return self.tables.waiting_of_type(type, limit, self.clock())
+
     async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
         """See `Store.dead_letters`."""
         await self._reach()

@@ -154,6 +154,16 @@ class Tables:
         )
         return [_view(self.messages[shard, identifier], now) for _, identifier, shard in keys[:limit]]
 
+    def waiting_of_type(self, type: str, limit: int, now: float) -> list[MessageView]:
+        """Messages of one type in any mailbox, held ones left out, in order of shard and id."""
+        keys = sorted(
+            (shard, identifier)
+            for (shard, _), box in self.mailboxes.items()
+            for _, identifier in box.ready
+            if self.messages[shard, identifier].envelope.type == type
+        )
+        return [_view(self.messages[key], now) for key in keys[:limit]]
+
     def count(self, shard: int, recipient: str) -> int:
         """How many messages a mailbox holds."""
         mailbox = self.mailboxes.get((shard, recipient))

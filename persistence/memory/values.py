@@ -34,7 +34,7 @@ def check_unit(unit: Unit) -> None:
     ):  # fmt: skip
         for row in rows:
             check(row)
-    for values in (unit.acks, unit.releases, unit.drops, unit.timers_cancelled):
+    for values in (unit.acks, unit.releases, unit.drops, unit.withdraws, unit.timers_cancelled):
         for value in values:
             if (fault := _fault(value)) is not None:
                 raise BadRow(f"unit of shard {unit.shard}: {fault}; the turn that wrote it is at fault")

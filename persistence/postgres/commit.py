@@ -81,21 +81,32 @@ def _columns(section: Sequence[_Packer | None], rows: Sequence[msgspec.Struct], 
     return Columns([*packed, *more])
 
 
+def message_columns(envelopes: Sequence[Envelope]) -> Columns | None:
+    """Messages as `accept_messages` takes them; None where there are none.
+
+    Raises:
+        UnicodeEncodeError, struct.error, OverflowError: a value cannot be sent.
+    """
+    return _columns(_MESSAGE, envelopes, bools([False] * len(envelopes)))
+
+
 _RARE = attrgetter(
-    "retries", "releases", "drops", "dead", "fires", "timers_cancelled", "timers", "moves", "decisions"
+    "retries", "releases", "drops", "withdraws", "dead", "fires", "timers_cancelled", "timers", "moves", "decisions"
 )  # fmt: skip
 
 
 def _flatten_rare(unit: Unit, rare: dict[str, list[Any]]) -> None:
-    retries, releases, drops, dead, fires, cancels, timers, moves, decisions = _RARE(unit)
-    if not (retries or releases or drops or dead or fires or cancels or timers or moves or decisions):
+    found = _RARE(unit)
+    if not any(found):
         return
+    retries, releases, drops, withdraws, dead, fires, cancels, timers, moves, decisions = found
     shard = unit.shard
     owner = unit.actor
     added: dict[str, list[Any]] = {
         "retries": [{**msgspec.structs.asdict(retry), "shard": shard} for retry in retries],
         "releases": [{"shard": shard, "id": identifier} for identifier in releases],
         "drops": [{"shard": shard, "id": identifier} for identifier in drops],
+        "withdraws": [{"shard": shard, "id": identifier} for identifier in withdraws],
         "dead": [dead_letter(letter) for letter in dead],
         "fires": [{**msgspec.structs.asdict(fire), "shard": shard} for fire in fires],
         "cancels": [] if owner is None else [
@@ -141,7 +152,7 @@ def claims(units: Sequence[Unit]) -> str:
         messages += [{**here, "id": identifier, "held": False} for identifier in waiting]
         messages += [{**here, "id": identifier, "held": True} for identifier in (*unit.releases, *unit.drops)]
         fires += [{**msgspec.structs.asdict(fire), **here} for fire in unit.fires]
-        moves += [{**msgspec.structs.asdict(move), **here} for move in unit.moves]
+        moves += [{**msgspec.structs.asdict(move), **here} for move in unit.moves if move.must]
     return to_json({"actors": actors, "messages": messages, "fires": fires, "moves": moves})
 
 
@@ -166,5 +177,5 @@ def _rows_touched(unit: Unit) -> Iterator[Hashable]:
         yield "message", unit.shard, identifier
     for fire in unit.fires:
         yield "timer", unit.shard, fire.address, fire.key
-    for move in unit.moves:
+    for move in filter(attrgetter("must"), unit.moves):
         yield "decision", move.decision

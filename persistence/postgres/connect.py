@@ -1,13 +1,16 @@
 """How sessions with the database are opened, and one such session with its statements (`Link`).
 
 Every session commits each statement by itself and holds nothing between two of them. Its settings are part of the
-design: read committed, because functions rely on a fresh snapshot a statement; generic plans of index scans and nested
-loops only, because a queue that is empty while a plan is made is full a second later; client_connection_check_interval, so that the statement of a process that died does not hold its locks.
+design: read committed, because functions rely on a fresh snapshot a statement; plans of index scans and nested loops
+only, made for each call from the sizes of that moment, because a queue that was empty while a plan was made is full a
+second later (the committer alone keeps its plans: see commit_batch); client_connection_check_interval, so that the
+statement of a process that died does not hold its locks.
 
 Statements are shielded from cancellation and bounded by a time instead: anyio repeats a cancellation until it is
 obeyed, which interrupts psycopg's own cancelling of the statement and leaves the session unusable.
 """
 
+import select
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, Self
@@ -15,6 +18,7 @@ from typing import Any, Self
 import anyio
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import AsyncConnectionPool
 
 from ...mailbox.errors import StoreUnavailable
 from . import arrays
@@ -41,7 +45,7 @@ _SESSION = {
     "synchronous_commit": "on",
     "timezone": "UTC",
     "jit": "off",
-    "plan_cache_mode": "force_generic_plan",
+    "plan_cache_mode": "force_custom_plan",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_seqscan": "off",
@@ -122,6 +126,20 @@ async def connect(dsn: str, name: str) -> psycopg.AsyncConnection[Row]:
         return connection
     assert scope.cancelled_caught
     raise StoreUnavailable(f"no answer within {CONNECT_SECONDS} s from {make_dsn_safe(dsn)}")
+
+
+async def check(connection: psycopg.AsyncConnection[Row]) -> None:
+    """Raise where a session that was idle has been cut.
+
+    An idle session has nothing to read unless it was ended (or a setting of the server changed): only then is the
+    server asked, as the question costs each borrowing a round trip.
+    """
+    if not connection.closed:
+        waiting = select.poll()
+        waiting.register(connection.fileno(), select.POLLIN)
+        if not waiting.poll(0):
+            return
+    await AsyncConnectionPool.check_connection(connection)
 
 
 async def run(

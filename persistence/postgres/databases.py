@@ -13,6 +13,11 @@ WHERE starts_with(d.datname, %s) AND NOT EXISTS (SELECT FROM pg_stat_activity a 
 """
 
 
+def database_on(dsn: str, name: str) -> str:
+    """The DSN of another database on the server of `dsn`."""
+    return make_conninfo(dsn, dbname=name)
+
+
 async def create_database(dsn: str, name: str) -> str:
     """Make a database beside the one of `dsn`; its DSN.
 
@@ -24,7 +29,7 @@ async def create_database(dsn: str, name: str) -> str:
             await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         except psycopg.Error as error:
             raise StoreError(f"cannot create database {name!r}: {error.diag.message_primary or error}") from error
-    return make_conninfo(dsn, dbname=name)
+    return database_on(dsn, name)
 
 
 async def drop_idle_databases(dsn: str, prefix: str) -> int:

@@ -17,6 +17,17 @@ from .connect import Link
 _CLIENT = re.compile(r"/sys/client:([0-9]{1,4})-")
 
 
+class Attention:
+    """Somebody's wait for news about one mailbox."""
+
+    __slots__ = ("news", "wake")
+
+    def __init__(self) -> None:
+        self.news = False
+        self.wake = Signal()
+        """Raised with `news`, and when somebody must read the notifications from now on."""
+
+
 class Listener:
     """Waits for notifications about mailboxes of outside askers."""
 
@@ -25,40 +36,48 @@ class Listener:
         self._link: Link | None = None
         self._opening = anyio.Lock()
         self._channels: set[str] = set()
-        self._waiting: dict[str, list[Signal]] = {}
+        self._waiting: dict[str, list[Attention]] = {}
         self._pumping = False
 
-    async def attend(self, address: str) -> Signal:
-        """A signal that is raised when something arrives for `address`, until `forget`."""
+    async def attend(self, address: str) -> Attention:
+        """What `wait` waits with, for what arrives for `address` from now until `forget`."""
         if client := _CLIENT.match(address):
             with suppress(StoreUnavailable):
                 await self._listen(f"callboard_client_{client[1]}")
-        signal = Signal()
-        self._waiting.setdefault(address, []).append(signal)
-        return signal
+        attention = Attention()
+        self._waiting.setdefault(address, []).append(attention)
+        return attention
 
-    def forget(self, address: str, signal: Signal) -> None:
+    def forget(self, address: str, attention: Attention) -> None:
         """The end of waiting."""
-        self._waiting[address].remove(signal)
+        self._waiting[address].remove(attention)
         if not self._waiting[address]:
             del self._waiting[address]
 
-    async def wait(self, signal: Signal, seconds: float, port: Port) -> None:
-        """Return when the signal is raised, after `seconds`, or now and then for nothing."""
-        if self._pumping or self._link is None:
-            await port.wait(signal, seconds)
-            return
+    async def wait(self, attention: Attention, seconds: float, port: Port) -> None:
+        """Return when there is news, or after `seconds`; where no news can be had, they are waited for in vain."""
+        deadline = port.monotonic() + seconds
+        while not attention.news and (left := deadline - port.monotonic()) > 0:
+            if self._pumping or self._link is None:
+                await port.wait(attention.wake, left)
+            else:
+                await self._pump(self._link, left)
+        attention.news = False
+
+    async def _pump(self, link: Link, seconds: float) -> None:
+        """Read the next notifications, for all who wait."""
         self._pumping = True
         try:
-            async for address in self._link.notifications(seconds):
-                for waiting in self._waiting.get(address, ()):
-                    waiting.set()
+            async for address in link.notifications(seconds):
+                for attention in self._waiting.get(address, ()):
+                    attention.news = True
+                    attention.wake.set()
         except StoreUnavailable:
             await self.close()
         finally:
             self._pumping = False
-            for signals in self._waiting.values():  # one of them pumps from now on
-                signals[0].set()
+            for attentions in self._waiting.values():  # one of them reads from now on
+                attentions[0].wake.set()
                 break
 
     async def close(self) -> None:

@@ -75,8 +75,8 @@ async def _check_server(connection: psycopg.AsyncConnection[Row]) -> None:
     [(number, encoding)] = await _ask(connection, "server")
     if number < OLDEST_SERVER * 10_000:
         raise SchemaMismatch(f"this is PostgreSQL {number // 10_000}; Callboard needs {OLDEST_SERVER} or newer")
-    if encoding != "UTF8":
-        raise SchemaMismatch(f"the database's encoding is {encoding}; create one with ENCODING 'UTF8'")
+    if encoding != b"UTF8":
+        raise SchemaMismatch(f"the database's encoding is {encoding.decode()}; create one with ENCODING 'UTF8'")
 
 
 async def _find_version(connection: psycopg.AsyncConnection[Row]) -> int:

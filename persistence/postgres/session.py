@@ -72,7 +72,7 @@ class PostgresSession:
             {"boot": info.boot, "label": info.label, "lease_seconds": info.lease_seconds, "guest": info.guest},
         )
         await link.run("name_session", {"name": self._name("commit")})
-        await link.run("hold_lock", {"number": self.number})
+        await self._prepare(link, "commit")
         for purpose in ("read", "control", "listen", "watch"):
             await self._open(purpose)
 
@@ -102,7 +102,11 @@ class PostgresSession:
         if purpose in self._links:
             await self._links[purpose].close()
         link = self._links[purpose] = await Link.open(self._dsn, self._name(purpose))
+        await self._prepare(link, purpose)
+
+    async def _prepare(self, link: Link, purpose: str) -> None:
         if purpose == "commit":
+            await link.run("keep_plans")
             await link.run("hold_lock", {"number": self.number})
         elif purpose == "listen":
             await link.listen(f"callboard_node_{self.number}")

@@ -21,8 +21,9 @@ from ...mailbox.errors import AlreadyDecided, Conflict, NotFound, StoreUnavailab
 from ..port import Port
 from ..rows import ActorRow, Decision, DecisionStatus, EventRow, MessageView, TurnRow, Verdict
 from ..store import NodeInfo
-from .commit import to_json
-from .connect import STATEMENT_SECONDS, Row, configure, connect, conninfo, make_dsn_safe, run
+from .arrays import byte_strings, texts
+from .commit import message_columns, to_json
+from .connect import STATEMENT_SECONDS, Row, check, configure, connect, conninfo, make_dsn_safe, run
 from .errors import translated
 from .listener import Listener
 from .schema import check_schema
@@ -30,7 +31,8 @@ from .session import PostgresSession, joined, wake_arguments
 
 BORROW_SECONDS = 5.0
 RECEIVE_POLL_SECONDS = 0.25
-"""How long an outside asker trusts that it would be woken (S11)."""
+RECEIVE_POLL_CAP_SECONDS = 1.0
+"""How long an outside asker trusts that it would be woken (S11), at first and after a while."""
 
 _Pool = AsyncConnectionPool[AsyncConnection[Row]]
 
@@ -80,7 +82,7 @@ class PostgresStore:
             max_size=self._sessions,
             timeout=BORROW_SECONDS,
             configure=configure,
-            check=AsyncConnectionPool.check_connection,
+            check=check,
             open=False,
         )
         await self._pool.open()
@@ -133,10 +135,13 @@ class PostgresStore:
         if not envelopes:
             return []
         with translated():
-            messages = to_json(
-                [_incoming(e, place, client_ids[place] if client_ids else "") for place, e in enumerate(envelopes)]
-            )
-        [(accepted,)] = await self._run("accept_messages", {"messages": messages, "mailbox_limit": self._mailbox_limit})
+            wanted = {
+                "messages": message_columns(envelopes),
+                "client_ids": texts(list(client_ids)) if client_ids else None,
+                "digests": byte_strings([_digest(envelope) for envelope in envelopes]) if client_ids else None,
+                "mailbox_limit": self._mailbox_limit,
+            }
+        [(accepted,)] = await self._run("accept_messages", wanted)
         await self._wake([e for e, new in zip(envelopes, accepted, strict=True) if new])
         return list(accepted)
 
@@ -149,16 +154,18 @@ class PostgresStore:
         """See `Store.receive`."""
         wanted = {"shard": shard_of(address), "address": address}
         deadline = port.monotonic() + seconds
-        signal = await self._listener.attend(address)
+        poll_seconds = RECEIVE_POLL_SECONDS
+        attention = await self._listener.attend(address)
         try:
             while True:
                 rows = await self._run("receive", wanted)
                 left = deadline - port.monotonic()
                 if rows or left <= 0:
                     return [Envelope(*row) for row in rows]
-                await self._listener.wait(signal, min(left, RECEIVE_POLL_SECONDS), port)
+                await self._listener.wait(attention, min(left, poll_seconds), port)
+                poll_seconds = min(2 * poll_seconds, RECEIVE_POLL_CAP_SECONDS)
         finally:
-            self._listener.forget(address, signal)
+            self._listener.forget(address, attention)
 
     # -- looking
 
@@ -184,6 +191,11 @@ class PostgresStore:
     async def peek(self, address: str, *, limit: int = 100) -> list[MessageView]:
         """See `Store.peek`."""
         rows = await self._run("peek", {"address": address, "limit": limit})
+        return [MessageView(Envelope(*row[:-2]), row[-2], row[-1]) for row in rows]
+
+    async def waiting(self, type: str, *, limit: int = 100) -> list[MessageView]:
+        """See `Store.waiting`."""
+        rows = await self._run("waiting", {"type": type, "limit": limit})
         return [MessageView(Envelope(*row[:-2]), row[-2], row[-1]) for row in rows]
 
     async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
@@ -233,10 +245,9 @@ class PostgresStore:
         return found
 
 
-def _incoming(envelope: Envelope, place: int, client_id: str) -> dict[str, Any]:
-    said = f"{envelope.type} {envelope.version} {envelope.body}".encode()
-    more = {"place": place, "client_id": client_id, "digest": sha256(said).hexdigest() if client_id else ""}
-    return msgspec.structs.asdict(envelope) | more
+def _digest(envelope: Envelope) -> bytes:
+    """What tells two messages apart that came under one client id."""
+    return sha256(f"{envelope.type} {envelope.version} {envelope.body}".encode()).digest()
 
 
 def _refusal(decision: Decision, verdict: Verdict) -> Conflict:

@@ -10,11 +10,15 @@
 stdout carries data only; words, progress and errors go to stderr.
 """
 
+import io
 import sys
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command that `arguments` (by default the process's own) name, and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode still gets everything
     given = sys.argv[1:] if arguments is None else arguments
     if not given or given[0] in ("--help", "-h", "help"):
         from .overview import overview

@@ -3,6 +3,8 @@
 Typer's own error pages and tracebacks are off: errors are said by `errors`, the same way everywhere.
 """
 
+import os
+import sys
 from importlib import import_module
 
 import typer
@@ -57,6 +59,10 @@ def run_command(arguments: list[str]) -> int:
         code = command.main(arguments, prog_name="callboard", standalone_mode=False)
     except typer.Abort:
         return report(KeyboardInterrupt(), as_json=as_json)
+    except BrokenPipeError:
+        # Whoever read us has left. Nothing more can be said, and the interpreter must not try at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(Exit.FAILED)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last line of defence: every error is said
         if isinstance(error, _UNREADABLE):
             say("usage", f"{_message(error)}; see callboard --help", int(Exit.USAGE), as_json=as_json)

@@ -33,7 +33,7 @@ def run(
 ) -> int:
     """Start a run, work on it here, and follow it until it rests.
 
-    This process is a node meanwhile. Events are told on stderr, the answer on stdout.
+    This process is a node meanwhile. Events are told on stderr (not with --json), the answer on stdout.
 
     Exit codes: 0 completed, or waiting for an approval (which one is said); 1 failed or cancelled; 7 it did not rest
     in time and goes on when a node serves it. The same --id and goal again go on with that run.
@@ -48,7 +48,7 @@ def run(
     from ..views import run_document
     from .render import outcome_lines
 
-    settings = read_settings(dsn=dsn, log_json=log_json, log_level=log_level or "warning")
+    settings = read_settings(dsn=dsn, log_json=log_json, log_level=log_level, defaults={"log_level": "warning"})
     configure_logging(settings)
     app, options, goal, teller = load_app(application), parse_options(option), text_argument(goal), Teller()
 
@@ -60,8 +60,8 @@ def run(
             options=options,
             run_id=id,
             seconds=timeout,
-            recorded=lambda submitted: note(f"run {submitted.run_id}"),
-            told=lambda event: print_lines(teller.tell(event), settings.color, to_stderr=True),
+            recorded=lambda submitted: None if json else note(f"run {submitted.run_id}"),
+            told=lambda event: None if json else print_lines(teller.tell(event), settings.color, to_stderr=True),
         )
         if json:
             print_json(run_document(view))

@@ -11,7 +11,7 @@ from callboard.crm.schema import install
 from callboard.crm.tickets import TicketCase, make_tickets
 from callboard.persistence.embedded import default_root, ensure
 from callboard.persistence.port import Port
-from callboard.persistence.postgres import create_schema
+from callboard.persistence.postgres import create_schema, make_dsn_safe
 from callboard.persistence.postgres.database import Database
 from callboard.persistence.postgres.databases import create_database, drop_idle_databases
 
@@ -25,6 +25,8 @@ class DemoDatabase(msgspec.Struct, frozen=True):
     owner: Database
     facts: DeskFacts
     embedded: bool
+    name: str
+    """What to give as --dsn to look around in it."""
 
 
 @asynccontextmanager
@@ -35,11 +37,13 @@ async def open_database(dsn: str, port: Port) -> AsyncIterator[DemoDatabase]:
     """
     server = dsn or await port.in_thread(ensure, default_root(Path.cwd()))
     await drop_idle_databases(server, PREFIX)
-    fresh = await create_database(server, PREFIX + port.token()[:8])
+    name = PREFIX + port.token()[:8]
+    fresh = await create_database(server, name)
     await create_schema(fresh)
     async with await Database.open(fresh) as owner:
         await install(owner)
-        yield DemoDatabase(fresh, owner, await load(owner), not dsn)
+        shown = make_dsn_safe(fresh) if dsn else f"embedded:{name}"
+        yield DemoDatabase(fresh, owner, await load(owner), embedded=not dsn, name=f"'{shown}'")
 
 
 async def write_tickets(database: DemoDatabase, count: int, seed: int) -> list[TicketCase]:

@@ -42,7 +42,7 @@ class NodeProcess:
         command = [sys.executable, "-m", "callboard", "node", APP, "--label", label]
         for key, value in options.items():
             command += ["--option", f"{key}={value}"]
-        # The DSN goes by the environment: arguments are visible to everybody on the machine, and it may hold a password.
+        # The DSN goes by the environment: it may hold a password, and arguments are visible to everybody here.
         environment = {**os.environ, "DATABASE_URL": dsn}
         with log.open("ab") as errors:
             process = await anyio.open_process(command, stdin=None, stderr=errors, env=environment)

@@ -165,7 +165,7 @@ class Play:
         self.teller.say(
             f"kill -9 {node.process.pid}: {node.label} had paid a refund and not yet recorded it",
             mark="⚡",
-            color="red",
+            style="bad",
         )
 
     # --- people ------------------------------------------------------------------------------------------------
@@ -221,6 +221,6 @@ class Play:
             "checks": [msgspec.to_builtins(check) for check in checks],
             "invariants_ok": ok,
         }
-        hint = f'Look around: .venv/bin/callboard replay {cut.run_id} --dsn "{self.database.dsn}"' if cut else ""
+        hint = f"Look around: callboard replay {cut.run_id} --dsn {self.database.name}" if cut else ""
         self.teller.result(document, hint)
         return 0 if ok else 1

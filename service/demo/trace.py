@@ -1,13 +1,12 @@
-"""A run's journal told line by line, so that a person understands what happened, in which order, and why it took so long.
+"""A run's journal, one line for each event: short enough for the end of a demonstration.
 
-Pure: events in, lines out. Nothing is left out; long values are cut with a mark. Callers make the text safe for whatever
-they show it on.
+Pure: events in, lines out. Long values are cut with a mark; `callboard replay` tells all (`service/trace.py`). Callers
+make the text safe for what they show it on.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from callboard.mailbox import codec
 from callboard.actors.agent.events import (
     ApprovalDenied,
     ApprovalExpired,
@@ -29,6 +28,7 @@ from callboard.actors.agent.events import (
     ToolCallSettled,
 )
 from callboard.actors.agent.runs import Recorded
+from callboard.mailbox import codec
 
 MAX_TEXT = 160
 PAUSE_SECONDS = 1.0

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import anyio
 import anyio.abc
 
-from callboard import Budget, FunctionLLM, InMemoryStore, LLMClient, LLMResponse, Node, Runtime, RunState, Tool
+from callboard import Budget, FunctionLLM, InMemoryStore, LLMClient, LLMResponse, Node, RunState, Runtime, Tool
 from callboard.actors.agent.state import fold
 from callboard.actors.llm.client import ChatMessage, ToolSpec
 from callboard.actors.testing import ManualPort, all_tasks_wait

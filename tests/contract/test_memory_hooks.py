@@ -8,6 +8,7 @@ import pytest
 
 from callboard.mailbox.errors import Conflict, StaleEpoch, StoreUnavailable
 from callboard.persistence.memory import MemorySession, MemoryStore
+from callboard.persistence.rows import Member
 from callboard.persistence.store import NodeInfo, Store, Wake
 from tests.contract.build import AGENT, SHARD, message, unit, waiting, write
 from tests.contract.world import LEASE_SECONDS, MovedPort
@@ -85,13 +86,19 @@ async def test_hooks_numbers_are_used_again_when_none_is_left(bench: Bench) -> N
 
 async def test_hooks_a_node_number_used_again_has_another_epoch(bench: Bench) -> None:
     seen = set()
+    former: list[Member] = []
     for n in range(1_023):
         async with bench.join(f"boot-{n}") as node:
             seen.add((node.number, node.epoch))
+            former = former or await node.members()
     bench.port.moved_seconds += 700
-    async with bench.join("one more") as node:
+    async with bench.join("one more") as node, bench.join("and one") as other:
         assert (node.number, node.epoch) not in seen
         assert node.number == 1
+        await node.claim()
+        bench.port.moved_seconds += LEASE_SECONDS + 1
+        assert await other.take_over(former[0], by="lease") == set(), "not taken for who had its number before"
+        assert await node.owned() == ALL
     assert len(seen) == 1_023
 
 

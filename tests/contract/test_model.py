@@ -172,7 +172,7 @@ class Mailboxes(RuleBasedStateMachine):
                 seen.setdefault(envelope.recipient, []).append(envelope.id)
             if not cursor:
                 break
-        assert {a: ids for a, ids in seen.items()} == {
+        assert seen == {
             address: [e.id for e in self.mailbox(address)][:window] for address in ADDRESSES if self.mailbox(address)
         }
 

@@ -161,6 +161,17 @@ async def test_looking_into_a_mailbox_shows_all_states_and_touches_nothing(store
     assert [view.envelope.id for view in await store.peek(AGENT, limit=2)] == [system.id, ready.id]
 
 
+async def test_looking_for_what_waits_by_its_type(store: Store, node: Session) -> None:
+    start = message(OTHER, type="run.start")
+    again, held = message(type="run.start"), message(type="run.start")
+    await write(node, work(start.shard, sends=[start]))
+    await write(node, work(sends=[message(), again], holds=[held]))
+    expected = [envelope.id for envelope in sorted([start, again], key=lambda envelope: (envelope.shard, envelope.id))]
+    assert [view.envelope.id for view in await store.waiting("run.start")] == expected
+    assert [view.envelope.id for view in await store.waiting("run.start", limit=1)] == expected[:1]
+    assert await store.waiting("nothing.like.it") == []
+
+
 async def test_looking_at_dead_letters_newest_first(store: Store, node: Session) -> None:
     lost = [message(AGENT), message(OTHER), message(AGENT)]
     for envelope in lost:

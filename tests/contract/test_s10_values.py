@@ -77,8 +77,9 @@ async def test_s10_an_error_text_that_cannot_be_stored_writes_nothing(node: Sess
         lambda: unit(sends=[message(causation=-TOO_BIG - 1)]),
         lambda: Unit(shard=SHARD, actor=actor(last_id=TOO_BIG)),
         lambda: unit(acks=[TOO_BIG]),
+        lambda: unit(withdraws=[TOO_BIG]),
     ],
-    ids=["id", "correlation", "causation", "last id", "acknowledged"],
+    ids=["id", "correlation", "causation", "last id", "acknowledged", "withdrawn"],
 )
 async def test_s10_a_number_beyond_64_bits_writes_nothing(store: Store, node: Session, bad: Callable[[], Unit]) -> None:
     innocent = unit(OTHER)

@@ -128,6 +128,53 @@ async def test_s4_dropping_deletes_a_held_message(store: Store, node: Session) -
     assert await refused(node, work(drops=[held.id])) == {0}
 
 
+async def test_s4_what_is_dropped_is_on_record_as_cancelled(store: Store, node: Session) -> None:
+    held = message(sender_seq=5, causation=17)
+    await write(node, work(holds=[held]))
+    await write(node, unit(drops=[held.id]))
+    (row,) = await store.turns(AGENT)
+    assert (row.id, row.outcome, row.version, row.node) == (held.id, "cancelled", 0, node.number)
+    assert (row.sender, row.sender_seq, row.causation, row.lane) == (held.sender, 5, 17, held.lane)
+
+
+async def test_s4_withdrawing_takes_back_what_is_still_there(store: Store, node: Session) -> None:
+    waits, held, gone = message(), message(), message()
+    await write(node, work(sends=[waits, gone], holds=[held]))
+    await write(node, work(acks=[gone.id]))
+    await write(node, unit(withdraws=[waits.id, held.id, gone.id, 404]))
+    assert await store.peek(AGENT) == []
+    assert sorted((row.id, row.outcome) for row in await store.turns(AGENT)) == [
+        (waits.id, "cancelled"),
+        (held.id, "cancelled"),
+    ]
+
+
+async def test_s4_withdrawing_touches_its_own_shard_only(node: Session) -> None:
+    elsewhere = message(FAR)
+    await write(node, work(sends=[elsewhere]))
+    await write(node, unit(withdraws=[elsewhere.id]))
+    assert await waiting(node, FAR) == [elsewhere.id]
+
+
+@pytest.mark.parametrize("withdraw_first", [True, False])
+async def test_s4_what_a_unit_of_the_batch_acknowledges_is_not_taken_back(
+    store: Store, node: Session, withdraw_first: bool
+) -> None:
+    call = message("/sys/tool", shard=SHARD)
+    await write(node, work(sends=[call]))
+    handled, taken_back = work(acks=[call.id], sends=[message()]), unit(withdraws=[call.id])
+    await write(node, *((taken_back, handled) if withdraw_first else (handled, taken_back)))
+    assert await store.turns("/sys/tool") == []
+    assert len(await waiting(node)) == 1
+
+
+async def test_s4_a_refused_unit_takes_nothing_back(node: Session) -> None:
+    waits = message()
+    await write(node, work(sends=[waits]))
+    assert await refused(node, unit(expected=5, withdraws=[waits.id])) == {0}
+    assert await waiting(node) == [waits.id]
+
+
 async def test_s4_a_retry_keeps_the_message_and_counts(store: Store, node: Session) -> None:
     failing = message()
     await write(node, work(sends=[failing]))

@@ -64,6 +64,15 @@ async def test_s5_the_window_moves_on_as_messages_are_acknowledged(node: Session
     assert await node.ready([SHARD], per_actor=5, limit=100) == ([], "")
 
 
+async def test_s5_a_mailbox_that_was_empty_is_read_once(node: Session) -> None:
+    for _ in range(3):
+        first, other = message(AGENT), message(f"{AGENT}/child:1")
+        await write(node, work(sends=[first, other]))
+        assert [ids(page) for page in await read_all(node, per_actor=5, limit=1)] == [[first.id], [other.id]]
+        await write(node, work(acks=[first.id, other.id]))
+        assert await node.ready(ALL, per_actor=5, limit=1) == ([], "")
+
+
 async def test_s5_pages_go_through_all_recipients_and_cut_no_window(node: Session) -> None:
     sent: dict[str, list[int]] = {}
     envelopes = []

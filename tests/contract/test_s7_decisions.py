@@ -133,6 +133,17 @@ async def test_s7_a_move_is_a_compare_and_set_within_its_unit(store: Store, node
     assert await refused(node, unit(DESK, expected=1, moves=[Move("d9", "approved", "released")])) == {0}
 
 
+async def test_s7_a_move_that_need_not_hit_lets_its_unit_commit(store: Store, node: Session) -> None:
+    await gate(node)
+    await store.decide(verdict(by="ann", status="denied"), message(DESK))
+    late = Move("d1", "pending", "superseded", note="too late", must=False)
+    await write(node, unit(DESK, moves=[late, Move("d9", "pending", "superseded", must=False)]))
+    found = await store.decision("d1")
+    assert found is not None
+    assert (found.status, found.decided_by, found.note) == ("denied", "ann", "")
+    assert await store.decision("d9") is None
+
+
 async def test_s7_two_units_of_a_batch_cannot_both_move_a_decision(store: Store, node: Session) -> None:
     await gate(node)
     move = Move("d1", "pending", "superseded")

@@ -1,10 +1,10 @@
 """A small application for the tests: an offline model that reads what it shall do from the goal, and two tools.
 
-    refund 129.00       issue_refund(order_id, amount_cents), which needs a person above 50.00
-    close 7             close_ticket(ticket), which needs a person and moves no money
-    slow NAME           wait_for_file(NAME): waits for a file, counts how often it began
-    fail                the model fails for good
-    anything else       is answered at once, with the goal in the answer
+refund 129.00       issue_refund(order_id, amount_cents), which needs a person above 50.00
+close 7             close_ticket(ticket), which needs a person and moves no money
+slow NAME           wait_for_file(NAME): waits for a file, counts how often it began
+fail                the model fails for good
+anything else       is answered at once, with the goal in the answer
 """
 
 import os
@@ -61,7 +61,7 @@ async def open_desk(surroundings: Surroundings) -> AsyncIterator[Supervisor]:
         """Wait for a file."""
         with (folder / f"{name}.began").open("a") as began:
             began.write(f"{os.getpid()}\n")
-        while not (folder / name).exists():
+        while not (folder / name).exists():  # noqa: ASYNC110 - the file is another process's word
             await anyio.sleep(0.02)
         return {"seen": name}
 

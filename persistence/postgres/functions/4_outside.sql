@@ -1,54 +1,75 @@
 -- What comes from outside: messages with client ids, decisions of people, numbers for clients' id clocks.
 
--- Accept messages (objects as put_messages takes them, with `place`, `client_id` and `digest`); true for each that is
--- new. A client id is known for seven days. All or nothing: CB003 where one was used for another body, CB004 where a
--- mailbox is full. Replies and system messages always find room, or two full actors would starve each other's answers.
-CREATE FUNCTION callboard.accept_messages(_messages jsonb, _mailbox_limit integer) RETURNS boolean[]
-LANGUAGE plpgsql AS $$
+-- Accept messages; true for each that is new. A client id (NULL for none at all, '' for none of that message) is known
+-- for seven days. All or nothing: CB003 where one was used for another body, CB004 where a mailbox is full. Replies and
+-- system messages always find room, or two full actors would starve each other's answers.
+CREATE FUNCTION callboard.accept_messages(
+    _message callboard.message_columns, _client_id text[], _digest bytea[], _mailbox_limit integer
+) RETURNS boolean[] LANGUAGE plpgsql AS $$
 DECLARE
     _now timestamptz := callboard.clock();
-    _new integer[];
+    _new boolean[];
 BEGIN
-    SELECT array_agg(place) INTO _new
-    FROM jsonb_to_recordset(_messages) AS m(place integer, client_id text) WHERE client_id = '';
-    IF jsonb_array_length(_messages) > coalesce(cardinality(_new), 0) THEN
-        _new := _new || callboard.remember_client_ids(_messages, _now);
+    IF _client_id IS NULL THEN
+        _new := array_fill(true, ARRAY[cardinality(_message.id)]);
+    ELSE
+        _new := callboard.remember_client_ids(_message.recipient, _client_id, _digest, _now);
     END IF;
-    PERFORM callboard.check_room(_messages, _new, _mailbox_limit);
-    PERFORM callboard.put_messages(
-        (SELECT jsonb_agg(m) FROM jsonb_array_elements(_messages) m WHERE (m ->> 'place')::integer = ANY (_new)), _now);
-    RETURN ARRAY(
-        SELECT place = ANY (coalesce(_new, '{}'))
-        FROM jsonb_to_recordset(_messages) AS m(place integer) ORDER BY place);
+    PERFORM callboard.check_room(_message.shard, _message.recipient, _message.lane, _new, _mailbox_limit);
+    INSERT INTO callboard.message (
+        id, shard, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, due_at,
+        last_error, reply_to, correlation, causation, started, sent_by_node, held, sent_at
+    )
+    SELECT
+        m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries,
+        m.failures, _now + make_interval(secs => m.delay_seconds), m.last_error, m.reply_to, m.correlation,
+        m.causation, m.started, m.sent_by_node, false, _now
+    FROM (
+        SELECT unnest(_message.id) AS id, unnest(_message.shard) AS shard, unnest(_message.recipient) AS recipient,
+            unnest(_message.sender) AS sender, unnest(_message.lane) AS lane, unnest(_message.type) AS type,
+            unnest(_message.version) AS version, unnest(_message.body) AS body,
+            unnest(_message.sender_seq) AS sender_seq, unnest(_message.deliveries) AS deliveries,
+            unnest(_message.failures) AS failures, unnest(_message.delay_seconds) AS delay_seconds,
+            unnest(_message.last_error) AS last_error, unnest(_message.reply_to) AS reply_to,
+            unnest(_message.correlation) AS correlation, unnest(_message.causation) AS causation,
+            unnest(_message.started) AS started, unnest(_message.sent_by_node) AS sent_by_node,
+            unnest(_new) AS is_new
+    ) m WHERE m.is_new;
+    RETURN _new;
 END $$;
 
--- The places of the messages whose client id is new. Sorted, so that two callers lock in the same order.
-CREATE FUNCTION callboard.remember_client_ids(_messages jsonb, _now timestamptz) RETURNS integer[]
-LANGUAGE plpgsql AS $$
+-- Which messages have a client id that is new, or none. Sorted, so that two callers lock in the same order.
+CREATE FUNCTION callboard.remember_client_ids(
+    _recipient text[], _client_id text[], _digest bytea[], _now timestamptz
+) RETURNS boolean[] LANGUAGE plpgsql AS $$
 DECLARE
-    _new integer[];
+    _new boolean[];
     _other record;
 BEGIN
     DELETE FROM callboard.client_send WHERE (recipient, client_id) IN (
         SELECT recipient, client_id FROM callboard.client_send
         WHERE at < _now - interval '7 days' ORDER BY at LIMIT 100 FOR UPDATE SKIP LOCKED);
     WITH incoming AS (
-        SELECT DISTINCT ON (recipient, client_id) recipient, client_id, decode(digest, 'hex') AS digest, place
-        FROM jsonb_to_recordset(_messages) AS m(place integer, recipient text, client_id text, digest text)
-        WHERE client_id <> ''
+        SELECT * FROM unnest(_recipient, _client_id, _digest) WITH ORDINALITY AS m(recipient, client_id, digest, place)
+    ), first_of_each AS (
+        SELECT DISTINCT ON (recipient, client_id) recipient, client_id, digest, place
+        FROM incoming WHERE client_id <> ''
         ORDER BY recipient, client_id, place
     ), remembered AS (
         INSERT INTO callboard.client_send AS known (recipient, client_id, digest, at)
-        SELECT recipient, client_id, digest, _now FROM incoming
+        SELECT recipient, client_id, digest, _now FROM first_of_each
         ON CONFLICT (recipient, client_id) DO UPDATE SET digest = excluded.digest, at = excluded.at
         WHERE known.at < _now - interval '7 days'
         RETURNING recipient, client_id
     )
-    SELECT array_agg(place) INTO _new FROM incoming JOIN remembered USING (recipient, client_id);
+    SELECT array_agg(i.client_id = '' OR r.client_id IS NOT NULL ORDER BY i.place) INTO _new
+    FROM incoming i
+    LEFT JOIN first_of_each f ON f.place = i.place
+    LEFT JOIN remembered r ON r.recipient = f.recipient AND r.client_id = f.client_id;
     SELECT m.recipient, m.client_id INTO _other
-    FROM jsonb_to_recordset(_messages) AS m(recipient text, client_id text, digest text)
+    FROM unnest(_recipient, _client_id, _digest) AS m(recipient, client_id, digest)
     JOIN callboard.client_send known ON known.recipient = m.recipient AND known.client_id = m.client_id
-    WHERE known.digest <> decode(m.digest, 'hex') LIMIT 1;
+    WHERE known.digest <> m.digest LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'client id % was used for another message to %; take a new one',
             quote_literal(_other.client_id), _other.recipient USING ERRCODE = 'CB003';
@@ -57,16 +78,17 @@ BEGIN
 END $$;
 
 -- Counts no further than the limit. Soft: two callers at once may overshoot by what they bring.
-CREATE FUNCTION callboard.check_room(_messages jsonb, _new integer[], _limit integer) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE FUNCTION callboard.check_room(
+    _shard bigint[], _recipient text[], _lane bigint[], _new boolean[], _limit integer
+) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     _full record;
 BEGIN
     SELECT box.recipient, waiting.amount INTO _full
     FROM (
-        SELECT shard, recipient, count(*) AS more
-        FROM jsonb_to_recordset(_messages) AS m(place integer, shard integer, recipient text, lane smallint)
-        WHERE lane = 2 AND place = ANY (_new) GROUP BY shard, recipient
+        SELECT m.shard, m.recipient, count(*) AS more
+        FROM unnest(_shard, _recipient, _lane, _new) AS m(shard, recipient, lane, is_new)
+        WHERE m.lane = 2 AND m.is_new GROUP BY m.shard, m.recipient
     ) box
     CROSS JOIN LATERAL (
         SELECT count(*) AS amount FROM (

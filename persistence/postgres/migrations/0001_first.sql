@@ -68,7 +68,7 @@ CREATE TABLE callboard.number_lease (
 CREATE TABLE callboard.actor (
     shard          integer NOT NULL,
     address        text COLLATE "C" NOT NULL CHECK (address <> ''),
-    kind           text COLLATE "C" NOT NULL,
+    kind           text COLLATE "C" NOT NULL CHECK (kind <> ''),
     version        bigint NOT NULL CHECK (version > 0),
     incarnation    integer NOT NULL CHECK (incarnation > 0),
     status         text NOT NULL CHECK (status IN
@@ -82,7 +82,8 @@ CREATE TABLE callboard.actor (
     summary        text NOT NULL,
     PRIMARY KEY (shard, address)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX actor_kind ON callboard.actor (kind, address);
+-- Partial only so that it cannot be taken for a way to one address (see commit_batch on plans).
+CREATE INDEX actor_kind ON callboard.actor (kind, address) WHERE kind <> '';
 
 CREATE TABLE callboard.message (
     shard         integer NOT NULL,

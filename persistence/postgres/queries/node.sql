@@ -6,6 +6,9 @@ SELECT number, epoch FROM callboard.join_node(%(boot)s, %(label)s, %(lease_secon
 -- name: name_session
 SELECT set_config('application_name', %(name)s, false)
 
+-- name: keep_plans
+SELECT set_config('plan_cache_mode', 'force_generic_plan', false)
+
 -- name: hold_lock
 SELECT pg_advisory_lock_shared(callboard.lock_class(), %(number)s)
 

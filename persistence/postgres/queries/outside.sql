@@ -7,7 +7,7 @@ SELECT callboard.seconds(callboard.clock())
 SELECT callboard.lease_number(%(holder)s, %(seconds)s)
 
 -- name: accept_messages
-SELECT callboard.accept_messages(%(messages)s::jsonb, %(mailbox_limit)s)
+SELECT callboard.accept_messages(%(messages)s, %(client_ids)s, %(digests)s, %(mailbox_limit)s)
 
 -- name: receive
 WITH taken AS (
@@ -33,9 +33,9 @@ ORDER BY shard, address, seq LIMIT %(limit)s
 -- One walk over the index for each kind, so that a page costs a page whatever is asked for.
 WITH RECURSIVE kinds(kind) AS (
     SELECT coalesce(
-        nullif(%(kind)s, '') COLLATE "C", (SELECT f.kind FROM callboard.actor f ORDER BY f.kind, f.address LIMIT 1))
+        nullif(%(kind)s, '') COLLATE "C", (SELECT f.kind FROM callboard.actor f WHERE f.kind <> '' ORDER BY f.kind, f.address LIMIT 1))
     UNION ALL
-    SELECT (SELECT f.kind FROM callboard.actor f WHERE f.kind > kinds.kind ORDER BY f.kind, f.address LIMIT 1)
+    SELECT (SELECT f.kind FROM callboard.actor f WHERE f.kind > kinds.kind AND f.kind <> '' ORDER BY f.kind, f.address LIMIT 1)
     FROM kinds WHERE kinds.kind IS NOT NULL AND %(kind)s = ''
 )
 SELECT
@@ -44,7 +44,7 @@ SELECT
 FROM kinds
 CROSS JOIN LATERAL (
     SELECT * FROM callboard.actor l
-    WHERE l.kind = kinds.kind AND l.address > %(after)s AND l.address >= %(prefix)s
+    WHERE l.kind = kinds.kind AND l.kind <> '' AND l.address > %(after)s AND l.address >= %(prefix)s
         AND l.address < %(prefix)s || chr(1114111)
     ORDER BY l.kind, l.address LIMIT %(limit)s
 ) a
@@ -81,6 +81,17 @@ CROSS JOIN LATERAL (
      ORDER BY h.shard, h.recipient, h.lane, h.id LIMIT %(limit)s)
 ) m
 ORDER BY m.lane, m.id, m.shard LIMIT %(limit)s
+
+-- name: waiting
+-- No index on the type: it would cost every message for the sake of a list. The walk is bounded instead.
+SELECT
+    m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
+    greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
+    m.correlation, m.causation, m.started, m.sent_by_node,
+    CASE WHEN m.due_at > callboard.clock() THEN 'retrying' ELSE 'ready' END,
+    callboard.seconds(m.sent_at)
+FROM (SELECT * FROM callboard.message ORDER BY shard, id LIMIT 100000) m
+WHERE m.type = %(type)s AND NOT m.held ORDER BY m.shard, m.id LIMIT %(limit)s
 
 -- name: dead_letters
 SELECT

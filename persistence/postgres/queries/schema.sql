@@ -4,7 +4,7 @@
 SELECT pg_advisory_xact_lock(1128352844, -1)
 
 -- name: server
-SELECT current_setting('server_version_num')::integer, current_setting('server_encoding')
+SELECT current_setting('server_version_num')::integer, convert_to(current_setting('server_encoding'), 'UTF8')
 
 -- name: find_schema
 SELECT to_regclass('callboard.schema_version') IS NOT NULL

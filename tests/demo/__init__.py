@@ -1,0 +1,1 @@
+"""The demonstration, played as a newcomer plays it."""
