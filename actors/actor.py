@@ -59,10 +59,11 @@ def on(function: Any = None, /, *, creates: bool = False) -> Any:
 
 
 class Handler(msgspec.Struct, frozen=True):
-    """One handler: the method's name, and whether its message may create the actor."""
+    """One handler: the method's name, whether its message may create the actor, and whether it may wait."""
 
     method: str
     creates: bool
+    waits: bool = False
 
 
 def _kebab(name: str) -> str:
@@ -102,7 +103,7 @@ def _collect(cls: type, scope: Mapping[str, Any]) -> dict[type[Message], Handler
                 known = handlers.get(kind)
                 if known is not None and known.method != name:
                     raise UsageError(f"{cls.__qualname__}: {known.method} and {name} both handle {kind.__qualname__}")
-                handlers[kind] = Handler(name, creates)
+                handlers[kind] = Handler(name, creates, inspect.iscoroutinefunction(function))
     return handlers
 
 

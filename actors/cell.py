@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..mailbox import codec
+from ..mailbox.envelope import Envelope
 from ..mailbox.queue import LaneQueue
 from ..persistence.rows import ENDED, ActorRow
 from ..persistence.unit import Unit
@@ -29,12 +30,17 @@ _encoder = msgspec.msgpack.Encoder()
 _decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}
 
 
+Answer = tuple[Envelope, Envelope]
+"""A call that has ended and its reply, which was not on disk when its turn ran."""
+
+
 class Cell:
     """One actor on this node."""
 
     __slots__ = (
         "actor",
         "address",
+        "answers",
         "busy",
         "complete",
         "declined_at",
@@ -64,6 +70,8 @@ class Cell:
         self.row: ActorRow | None = None
         self.actor: Actor[Any] | None = None
         self.unit: Unit | None = None
+        self.answers: list[Answer] = []
+        """What the open unit takes straight from workers."""
         self.ids: set[int] = set()
         """Messages of this actor that are in memory: queued, in a turn, or in a unit not yet on disk."""
         self.in_flight = 0
@@ -170,10 +178,10 @@ class Cell:
             self.unit = Unit(self.shard, expected=row.version)
         return self.unit
 
-    def close_unit(self) -> Unit:
-        """Hand the open unit over to the committer."""
-        unit = self.unit
+    def close_unit(self) -> tuple[Unit, list[Answer]]:
+        """Hand the open unit over to the committer, with the answers in it."""
+        unit, answers = self.unit, self.answers
         assert unit is not None
-        self.unit = None
+        self.unit, self.answers = None, []
         self.in_flight += 1
-        return unit
+        return unit, answers

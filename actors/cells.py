@@ -17,7 +17,8 @@ import anyio.lowlevel
 
 from ..mailbox.address import shard_of
 from ..mailbox.envelope import Envelope
-from ..mailbox.errors import UnknownMessage
+from ..mailbox.errors import UnknownMessage, UsageError
+from ..mailbox.message import Message
 from ..persistence.port import Port, Signal
 from .actor import Actor
 from .cell import Cell
@@ -60,6 +61,8 @@ class Cells:
         self.gate: Callable[[], bool] = lambda: True
         """False while the committer has as much as it may hold."""
         self.refusals: Callable[[Envelope, Undeliverable], None] = lambda envelope, why: None
+        self.untaken: Callable[[Envelope, Envelope], None] = lambda call, reply: None
+        """Called with a call and its reply that a unit took which is not taken itself: now they are stored alone."""
         self._retired: list[int] = []
         self._runnable: deque[Cell] = deque()
         self._work = Signal()
@@ -167,7 +170,8 @@ class Cells:
             now = self.port.monotonic()
             envelope = cell.queue.take(now, cell.lanes())
             if envelope is None:
-                self._wait_for_due(cell, now)
+                if cell.queue:
+                    self._wait_for_due(cell, now)
                 break
             turns += 1
             error = cell.poison.pop(envelope.id, None)
@@ -241,6 +245,47 @@ class Cells:
         else:
             self._again(cell, envelope)
 
+    def answer(self, call: Envelope, reply: Envelope, message: Message) -> bool:
+        """Let the actor that waits for a reply take it in the unit that ends the call; False where it cannot now.
+
+        Half of a run's commits are saved like this. The reply is not on disk while its turn runs, which shows nowhere:
+        call, reply and turn are one unit, so either all of it is written, or the reply is stored alone (`untaken`) and
+        the worker's work is not lost. Whatever is not plain goes the long way: an actor that is busy or does not take
+        replies, older messages for it, a handler that waits, or fails.
+        """
+        cell = self.cells.get(reply.recipient)
+        if cell is None or not self._is_free(cell):
+            return False
+        reply.deliveries = 1
+        cell.used = self.port.monotonic()
+        try:
+            handler = cell.object().handlers.get(type(message))
+            if handler is None or handler.waits:
+                return False
+            ctx, rest = self.runner.begin(cell, reply)
+            if rest is not None:
+                raise UsageError(f"{handler.method} is no coroutine function, and returned a coroutine that waits")
+            self.runner.succeed(cell, reply, ctx, call)
+        except Exception:  # noqa: BLE001 - what it means is decided when the stored reply has its turn
+            cell.revive()
+            return False
+        self.wants_unit(cell)
+        return True
+
+    def _is_free(self, cell: Cell) -> bool:
+        """Whether a turn may run at once, and overtakes nothing."""
+        row = cell.row
+        return (
+            cell.loaded
+            and cell.complete
+            and not (cell.busy or cell.queue or cell.solo or cell.poison)
+            and row is not None
+            and row.version > 0
+            and row.status == "active"
+            and cell.shard not in self.leaving
+            and self.gate()
+        )
+
     def _again(self, cell: Cell, envelope: Envelope) -> None:
         cell.queue.put_back(envelope, self.port.monotonic())
         cell.busy = False
@@ -302,6 +347,9 @@ class Cells:
         if self.cells.get(cell.address) is not cell:
             return None
         self.forget(cell)
+        for call, reply in cell.answers:
+            self.untaken(call, reply)
+        cell.answers = []
         fresh = Cell(cell.address, cell.shard, cell.spec, cell.make, complete=False)
         fresh.solo = solo
         fresh.poison.update(poison or {})

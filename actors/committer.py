@@ -21,7 +21,7 @@ from ..mailbox.errors import BadRow, StoreUnavailable
 from ..persistence.port import Port, Signal
 from ..persistence.store import Session
 from ..persistence.unit import CommitResult, Unit
-from .cell import Cell
+from .cell import Answer, Cell
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,9 @@ T = TypeVar("T")
 
 BATCH_UNITS = 1024
 """Units in one batch at most."""
+LOST_FIRST_SECONDS = 0.1
+LOST_CAP_SECONDS = 5.0
+"""A batch whose answer is lost again and again is sent after a delay that grows from the one to the other."""
 PENDING_UNITS = 2 * BATCH_UNITS
 """Units that may wait; beyond it the pump pauses."""
 
@@ -39,12 +42,14 @@ Done = Callable[[str | BadRow | None], None]
 class Entry:
     """A unit in a batch, and whose it is."""
 
-    __slots__ = ("cell", "done", "unit")
+    __slots__ = ("answers", "cell", "done", "unit")
 
-    def __init__(self, unit: Unit, cell: Cell | None, done: Done | None) -> None:
+    def __init__(self, unit: Unit, cell: Cell | None, done: Done | None, answers: list[Answer] | None = None) -> None:
         self.unit = unit
         self.cell = cell
         self.done = done
+        self.answers = answers or []
+        """What a cell's unit takes straight from workers: to be stored alone where the unit is not taken."""
 
 
 class Committer:
@@ -145,7 +150,8 @@ class Committer:
         for address in list(self._cells)[: BATCH_UNITS - len(batch)]:
             cell = self._cells.pop(address)
             if cell.unit is not None:
-                batch.append(Entry(cell.close_unit(), cell, None))
+                unit, answers = cell.close_unit()
+                batch.append(Entry(unit, cell, None, answers))
         for entry in batch:
             for envelope in entry.unit.sends:
                 # Born delivered: it is handed over right after the commit, and that may be the last we hear of it.
@@ -153,7 +159,7 @@ class Committer:
         return batch
 
     async def _commit(self, batch: list[Entry]) -> None:
-        lost = False
+        lost = 0
         while True:
             try:
                 # A cancelled commit would be an unknown one; it is bounded by the store's own timeouts.
@@ -162,7 +168,10 @@ class Committer:
             except StoreUnavailable as error:
                 log.warning("a commit of %d units got no answer: %s", len(batch), error)
                 await self.recover()
-                lost = True
+                if lost:
+                    # It does answer, but not to this: a batch that is too slow for the server, say.
+                    await self.port.sleep(min(LOST_FIRST_SECONDS * 2.0**lost, LOST_CAP_SECONDS))
+                lost += 1
             except BadRow as error:
                 if lost:
                     self.doubt()

@@ -41,29 +41,39 @@ class Ref(Generic[M_contra]):
         parse(self.address)
 
 
+class Rare:
+    """The effects that few turns have: made when the first of them comes, because eight lists cost as much
+    as a send."""
+
+    __slots__ = ("cancelled_timers", "decisions", "drops", "holds", "moves", "releases", "timers", "withdrawn")
+
+    def __init__(self) -> None:
+        self.holds: list[Envelope] = []
+        self.releases: list[int] = []
+        self.drops: list[int] = []
+        self.withdrawn: list[int] = []
+        self.timers: list[Timer] = []
+        self.cancelled_timers: list[str] = []
+        self.decisions: list[Decision] = []
+        self.moves: list[Move] = []
+
+
 class Context:
     """One turn of an actor."""
 
     __slots__ = (
         "_ids",
         "_tree",
-        "cancelled_timers",
-        "decisions",
-        "drops",
         "end",
         "envelope",
         "events",
-        "holds",
-        "moves",
         "node",
         "now",
         "park_reason",
         "port",
-        "releases",
+        "rare",
         "row",
         "sends",
-        "timers",
-        "withdrawn",
     )
 
     def __init__(
@@ -79,15 +89,8 @@ class Context:
         self._ids = ids
         self._tree = tree
         self.sends: list[Envelope] = []
-        self.holds: list[Envelope] = []
-        self.releases: list[int] = []
-        self.drops: list[int] = []
-        self.withdrawn: list[int] = []
         self.events: list[EventRow] = []
-        self.timers: list[Timer] = []
-        self.cancelled_timers: list[str] = []
-        self.decisions: list[Decision] = []
-        self.moves: list[Move] = []
+        self.rare: Rare | None = None
         self.park_reason: str | None = None
         self.end: tuple[str, str] | None = None
 
@@ -149,20 +152,20 @@ class Context:
         envelope = self._seal(to, message, Lane.NORMAL)
         if envelope.shard != self.row.shard:
             raise UsageError(f"{envelope.recipient} is no worker: only messages to workers can be held")
-        self.holds.append(envelope)
+        self._rarely().holds.append(envelope)
         return envelope.id
 
     def release(self, message_id: int) -> None:
         """Let a held message go."""
-        self.releases.append(message_id)
+        self._rarely().releases.append(message_id)
 
     def drop(self, message_id: int) -> None:
         """A held message never goes."""
-        self.drops.append(message_id)
+        self._rarely().drops.append(message_id)
 
     def withdraw(self, message_id: int) -> None:
         """Take back a message to a worker: deleted if it is still there, its handler cancelled if it runs here."""
-        self.withdrawn.append(message_id)
+        self._rarely().withdrawn.append(message_id)
 
     def record(self, event: Event) -> int:
         """Append a fact to this actor's journal; its number."""
@@ -205,23 +208,25 @@ class Context:
             int(lane),
             period,
         )
-        self.timers = [known for known in self.timers if known.key != key] + [timer]
-        if key in self.cancelled_timers:
-            self.cancelled_timers.remove(key)
+        rare = self._rarely()
+        rare.timers = [known for known in rare.timers if known.key != key] + [timer]
+        if key in rare.cancelled_timers:
+            rare.cancelled_timers.remove(key)
 
     def cancel_timer(self, key: str) -> None:
         """The timer of this key does not fire any more."""
-        self.timers = [known for known in self.timers if known.key != key]
-        if key not in self.cancelled_timers:
-            self.cancelled_timers.append(key)
+        rare = self._rarely()
+        rare.timers = [known for known in rare.timers if known.key != key]
+        if key not in rare.cancelled_timers:
+            rare.cancelled_timers.append(key)
 
     def ask_decision(self, decision: Decision) -> None:
         """Write the decision row of a call that was just held."""
-        self.decisions.append(decision)
+        self._rarely().decisions.append(decision)
 
     def move_decision(self, move: Move) -> None:
         """Compare-and-set a decision row with this turn; the turn is done again where the row is not in `before`."""
-        self.moves.append(move)
+        self._rarely().moves.append(move)
 
     def park(self, reason: str) -> None:
         """Take no more messages after this turn until somebody resumes this actor; `reason` is shown."""
@@ -232,6 +237,11 @@ class Context:
         self.end = (status, reason)
 
     # --- inside ------------------------------------------------------------------------------------------------
+
+    def _rarely(self) -> Rare:
+        if self.rare is None:
+            self.rare = Rare()
+        return self.rare
 
     def _seal(self, to: "Ref[Any] | str", message: Message, lane: Lane) -> Envelope:
         address = to.address if isinstance(to, Ref) else to

@@ -13,6 +13,7 @@ While the database does not answer, nothing is lost and nothing is charged: turn
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 import anyio.abc
@@ -154,6 +155,7 @@ class Life:
         cells.wants_refill = self.reader.refill
         cells.gate = committer.has_room
         cells.refusals = self._refuse
+        cells.untaken = self._untaken
         committer.is_mine = lambda shard: shard in self.ownership.owned
         committer.committed = self._committed
         committer.rejected = self._rejected
@@ -313,6 +315,8 @@ class Life:
         cell = entry.cell
         if cell is None:
             return
+        for call, reply in entry.answers:
+            self._untaken(call, reply)
         log.info("%s: its turn was not taken (%s), reading it again", cell.address, reason)
         times = self._rejections.get(cell.address, 0)
         self._rejections[cell.address] = times + 1
@@ -330,12 +334,18 @@ class Life:
         cell = entry.cell
         if cell is None:
             return
+        for call, reply in entry.answers:
+            self._untaken(call, reply)
         turns = [turn.id for turn in entry.unit.turns]
         log.warning("%s: the database refused what turn %s wrote: %s", cell.address, turns, error)
         if len(turns) == 1:
             self.cells.reload(cell, poison={turns[0]: error})
         else:
             self.cells.reload(cell, solo=True)
+
+    def _untaken(self, call: Envelope, reply: Envelope) -> None:
+        """The outcome of a call whose reply was to be handled in the same unit, which was not taken."""
+        self.pools[call.recipient].store_outcome(call, reply)
 
     def _refuse(self, envelope: Envelope, why: Undeliverable) -> None:
         """A message to an address that this program's tree does not have."""
@@ -406,7 +416,7 @@ class Life:
     async def drain(self) -> None:
         """Stop taking, finish or give back, hand the shards to the others."""
         self.ownership.draining = True
-        with anyio.move_on_after(self.node.settings.drain_seconds):
+        with suppress(TimeoutError), self.port.deadline(self.node.settings.drain_seconds):
             await self._steadily(self.session.draining)
             self.cells.leaving |= self.ownership.owned
             for pool in self.pools.values():

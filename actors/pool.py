@@ -210,15 +210,24 @@ class WorkerPool:
         return outcome is None
 
     def _finish(self, envelope: Envelope, reply: Message | None) -> None:
-        now = self.port.wall() + self.runner.clock_offset
-        unit = Unit(envelope.shard, acks=[envelope.id])
-        unit.turns.append(turn_row(envelope, 0, "done", self.committer.session.number, now))
+        answer: Envelope | None = None
         if reply is not None and envelope.reply_to:
             try:
-                unit.sends.append(self.runner.answer(envelope, reply))
+                answer = self.runner.answer(envelope, reply)
             except BadMessage as error:
                 self._bury(envelope, None, "failed", str(error))
                 return
+            if self.cells.answer(envelope, answer, reply):
+                return
+        self.store_outcome(envelope, answer)
+
+    def store_outcome(self, envelope: Envelope, answer: Envelope | None) -> None:
+        """Write that a call has ended, with its reply into the mailbox of whoever asked."""
+        now = self.port.wall() + self.runner.clock_offset
+        unit = Unit(envelope.shard, acks=[envelope.id])
+        unit.turns.append(turn_row(envelope, 0, "done", self.committer.session.number, now))
+        if answer is not None:
+            unit.sends.append(answer)
         self.committer.submit(unit, self._told(envelope))
 
     def _told(self, envelope: Envelope) -> Callable[[str | BadRow | None], None]:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from ..mailbox.address import child as child_address
 from ..mailbox.address import name_of, parent_of
-from ..mailbox.errors import UsageError
+from ..mailbox.errors import BadAddress, UsageError
 from .actor import Actor, Worker
 
 Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]
@@ -112,6 +112,8 @@ class Tree:
 
 def _walk(parent: str, spec: Spec) -> Iterator[tuple[str, Spec]]:
     address = child_address(parent, spec.name)
+    if address.rpartition("/")[2] != name_of(address) or name_of(address) != spec.name:
+        raise BadAddress(f"child {spec.name!r}: a name in the tree is one segment without a key, such as agent")
     yield address, spec
     if isinstance(spec, Supervisor):
         for child in spec.children:

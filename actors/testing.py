@@ -71,7 +71,7 @@ class ManualPort(RealPort):
         return 0.5
 
     def token(self) -> str:
-        return f"{next(self._tokens):032x}"
+        return f"{next(self._tokens):08x}" * 4  # every part of it, as callers cut it to size
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
@@ -85,6 +85,8 @@ class ManualPort(RealPort):
         with anyio.CancelScope() as scope:
             if seconds is not None:
                 self._alarm(seconds, scope.cancel)
+            if seconds == 0:
+                scope.cancel()  # no time has to pass for this
             await signal.wait()
             return True
         return False
@@ -118,8 +120,8 @@ class ManualPort(RealPort):
 class TestKit:
     """Nodes on one memory store, by hand-driven time.
 
-    `nodes` of them run from the start, `join` adds one and `leave` drains one; `crash` is a kill -9. The store's hooks
-    (`kit.store.down`, `lost_answer`, …) and a node's session (`kit.session`) have the other faults.
+    `nodes` of them run from the start, `join` adds one, `leave` drains one; `crash` is a kill -9, `freeze` a SIGSTOP.
+    The store's hooks (`kit.store.down`, `restart`, `lost_answer`, …) have the other faults.
     """
 
     __test__ = False
@@ -137,6 +139,7 @@ class TestKit:
         self.nodes: list[Node] = []
         self._first = nodes
         self._scopes: dict[Node, anyio.CancelScope] = {}
+        self._awake: dict[Node, anyio.Event] = {}
         self._group: anyio.abc.TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -153,6 +156,8 @@ class TestKit:
     async def __aexit__(self, *error: Any) -> bool | None:
         assert self._group is not None
         self._group.cancel_scope.cancel()
+        for awake in self._awake.values():
+            awake.set()  # a commit that hangs is shielded from cancellation
         result = await self._group.__aexit__(*error)
         await self.store.__aexit__(None, None, None)
         return result
@@ -172,7 +177,7 @@ class TestKit:
             await node.run()
 
     def session(self, node: Node) -> MemorySession:
-        """A node's session, with the ways in which it can go wrong: `freeze`, `thaw`, `disconnect`.
+        """A node's session.
 
         Raises:
             LookupError: the node has not joined.
@@ -186,6 +191,30 @@ class TestKit:
         self.session(node).crash()
         self.nodes.remove(node)
         self._scopes.pop(node).cancel()
+        await self.settle()
+
+    def freeze(self, node: Node) -> None:
+        """Stop a node's process without ending it: it beats no more, and each of its calls to the store hangs.
+
+        Takes the store's `before` hook, as `thaw` does.
+        """
+        session = self.session(node)
+        session.freeze()
+        awake = self._awake[node] = anyio.Event()
+        others = self.store.before
+
+        async def before(number: int, operation: str) -> None:
+            if number == session.number:
+                await awake.wait()
+            elif others is not None:
+                await others(number, operation)
+
+        self.store.before = before
+
+    async def thaw(self, node: Node) -> None:
+        """Let a frozen node go on, not knowing that time has passed."""
+        self.session(node).thaw()
+        self._awake.pop(node).set()
         await self.settle()
 
     async def leave(self, node: Node) -> None:

@@ -7,12 +7,13 @@
 The unit reaches the disk with the next batch (`committer`). Until then nothing that a turn did is visible to anybody.
 """
 
-import copy
 import inspect
 import logging
 from collections.abc import Awaitable, Coroutine
 from types import coroutine
 from typing import Any
+
+import msgspec
 
 from ..mailbox.address import parent_of, shard_of
 from ..mailbox.envelope import DeadLetter, Envelope, seal
@@ -21,11 +22,11 @@ from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
 from ..mailbox.message import Message, wire
 from ..persistence.port import Port
-from ..persistence.rows import ActorRow, TurnRow
-from ..persistence.unit import Retry
+from ..persistence.rows import TurnRow
+from ..persistence.unit import Retry, Unit
 from . import lifecycle
 from .cell import Cell
-from .context import Context
+from .context import Context, Rare
 from .directives import Fatal, Park, Reject, Transient, directive_of
 from .spec import Child, Tree
 from .supervisor import SupervisorActor
@@ -105,7 +106,8 @@ class TurnRunner:
             raise Undeliverable("recipient-ended", f"{cell.address} is {row.status}")
         now = self.port.wall() + self.clock_offset
         actor = cell.object()
-        ctx = Context(copy.copy(row), envelope, ids=self.ids, tree=self.tree, now=now, node=self.node, port=self.port)
+        fresh = msgspec.structs.replace(row)  # a shallow copy, at half the price of `copy`
+        ctx = Context(fresh, envelope, ids=self.ids, tree=self.tree, now=now, node=self.node, port=self.port)
         handler = actor.handlers.get(type(message))
         if handler is None:
             if lifecycle.handles(message):
@@ -141,8 +143,12 @@ class TurnRunner:
 
     # --- after the handler -------------------------------------------------------------------------------------
 
-    def succeed(self, cell: Cell, envelope: Envelope, ctx: Context) -> None:
-        """The turn is done: into the unit with it."""
+    def succeed(self, cell: Cell, envelope: Envelope, ctx: Context, call: Envelope | None = None) -> None:
+        """The turn is done: into the unit with it.
+
+        `call`: what `envelope` answers, where the reply comes straight from the worker: then it is the call that is
+        acknowledged, as the reply never was in the mailbox.
+        """
         before, row = cell.row, ctx.row
         assert before is not None
         if ctx.end is not None:
@@ -153,20 +159,17 @@ class TurnRunner:
         row.state, row.summary = cell.snapshot(), cell.summary()
         unit = cell.open_unit(before)
         unit.actor = cell.row = row
-        unit.acks.append(envelope.id)
+        if call is None:
+            unit.acks.append(envelope.id)
+        else:
+            unit.acks.append(call.id)
+            unit.turns.append(turn_row(call, 0, "done", self.node, ctx.now))
+            cell.answers.append((call, envelope))
         unit.turns.append(turn_row(envelope, row.version, "done", self.node, ctx.now))
         unit.sends += ctx.sends
-        unit.holds += ctx.holds
-        unit.releases += ctx.releases
-        unit.drops += ctx.drops
-        unit.withdraws += ctx.withdrawn
         unit.events += ctx.events
-        unit.decisions += ctx.decisions
-        unit.moves += ctx.moves
-        if ctx.timers or ctx.cancelled_timers:
-            touched = {timer.key for timer in ctx.timers} | set(ctx.cancelled_timers)
-            unit.timers = [timer for timer in unit.timers if timer.key not in touched] + ctx.timers
-            unit.timers_cancelled = sorted((set(unit.timers_cancelled) - touched) | set(ctx.cancelled_timers))
+        if ctx.rare is not None:
+            add_rare(unit, ctx.rare)
 
     def _end(self, cell: Cell, ctx: Context) -> None:
         assert ctx.end is not None
@@ -288,7 +291,7 @@ class TurnRunner:
 
     def _stand_still(self, cell: Cell, status: str, reason: str) -> None:
         before = cell.row or cell.create()
-        row: ActorRow = copy.copy(before)
+        row = msgspec.structs.replace(before)
         unit = cell.open_unit(before)
         row.status, row.reason = status, reason  # type: ignore[assignment]
         row.version += 1
@@ -322,6 +325,20 @@ class TurnRunner:
                 causation=envelope.id,
             )
         )
+
+
+def add_rare(unit: Unit, rare: Rare) -> None:
+    """Merge the rare effects of a turn into its unit."""
+    unit.holds += rare.holds
+    unit.releases += rare.releases
+    unit.drops += rare.drops
+    unit.withdraws += rare.withdrawn
+    unit.decisions += rare.decisions
+    unit.moves += rare.moves
+    if rare.timers or rare.cancelled_timers:
+        touched = {timer.key for timer in rare.timers} | set(rare.cancelled_timers)
+        unit.timers = [timer for timer in unit.timers if timer.key not in touched] + rare.timers
+        unit.timers_cancelled = sorted((set(unit.timers_cancelled) - touched) | set(rare.cancelled_timers))
 
 
 def turn_row(envelope: Envelope, version: int, outcome: str, node: int, now: float) -> TurnRow:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from callboard.persistence.postgres.database import Database
-
 from callboard.bench.meter import quantile
+from callboard.persistence.postgres.database import Database
 
 _SYNCS = 50
 

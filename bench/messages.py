@@ -1,9 +1,9 @@
 """What a message costs one node: handled, with its state and what it sends, all of it durable.
 
-    ring    tokens go round among actors; each turn acknowledges one message, replaces a 200-byte snapshot, sends one
-            message, and leaves its row of what was done
-    drain   mailboxes that clients filled while no node ran are emptied, as after a night
-    ask     a client outside sends at a low rate: how long until the handler runs, how long until it has the reply
+ring    tokens go round among actors; each turn acknowledges one message, replaces a snapshot of 200 bytes, sends
+        one message, and leaves its row of what was done
+drain   mailboxes that clients filled while no node ran are emptied, as after a night
+ask     a client outside sends at a low rate: how long until the handler runs, how long until it has the reply
 """
 
 import time

@@ -7,6 +7,7 @@ Model and tool do no work, so what is left is the engine. Three questions: one r
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import anyio
 import msgspec
@@ -113,7 +114,7 @@ class Model:
 
     def step_seconds(self) -> list[float]:
         """Time from each model call to the next one of its run."""
-        return [b[0] - a[0] for calls in self.calls.values() for a, b in zip(calls, calls[1:], strict=False)]
+        return [b[0] - a[0] for calls in self.calls.values() for a, b in pairwise(calls)]
 
 
 def _runtime(dsn: str, model: Model) -> Runtime:
@@ -171,7 +172,7 @@ async def _growth(server_dsn: str, steps: int) -> Growth:
 
 def _place(calls: list[tuple[float, float]], step: int) -> Place:
     around = calls[max(1, step - WINDOW) : step + WINDOW + 1]  # the first step pays for all that is new
-    pairs = list(zip(around, around[1:], strict=False))
+    pairs = list(pairwise(around))
     cpu = quantile([b[1] - a[1] for a, b in pairs], 0.5)
     return Place(step, round(1e6 * cpu, 1), Latency.of([b[0] - a[0] for a, b in pairs]))
 

@@ -22,7 +22,8 @@ class LaneQueue:
         self._lanes: tuple[Lane, Lane, Lane] = (deque(), deque(), deque())
 
     def __len__(self) -> int:
-        return sum(map(len, self._lanes))
+        system, reply, normal = self._lanes
+        return len(system) + len(reply) + len(normal)
 
     def put(self, envelope: Envelope, now: float) -> None:
         """Append; its delay runs from now, and when it has come to the head its lane waits for what is left of it."""
@@ -34,15 +35,14 @@ class LaneQueue:
 
     def take(self, now: float, lanes: int = 3) -> Envelope | None:
         """The next message that may be handled, from the first `lanes` lanes; None if there is none at `now`."""
-        for index in range(lanes):
-            lane = self._lanes[index]
+        for lane in self._lanes[:lanes]:
             if lane and lane[0][0] <= now:
                 return lane.popleft()[1]
         return None
 
     def next_due(self, lanes: int = 3) -> float | None:
         """When `take` will next have something, on the caller's clock; None while empty."""
-        return min((self._lanes[i][0][0] for i in range(lanes) if self._lanes[i]), default=None)
+        return min([lane[0][0] for lane in self._lanes[:lanes] if lane], default=None)
 
     def drain(self, first: int = 0) -> list[Envelope]:
         """Take everything out, of the lanes from `first` on."""

@@ -10,8 +10,8 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -72,8 +72,8 @@ class Port(Protocol):
         """Wait for `signal`, at most `seconds` (None: for ever); whether it came."""
         ...
 
-    def deadline(self, seconds: float | None) -> AbstractContextManager[anyio.CancelScope]:
-        """A context that raises TimeoutError when its block takes longer than `seconds` (None: never)."""
+    def deadline(self, seconds: float | None) -> AbstractContextManager[anyio.CancelScope | None]:
+        """A context that raises TimeoutError when its block takes longer than `seconds` (None: never, and no scope)."""
         ...
 
     def spawn(
@@ -118,10 +118,9 @@ class RealPort:
             return True
         return False
 
-    @contextmanager
-    def deadline(self, seconds: float | None) -> Iterator[anyio.CancelScope]:
-        with anyio.fail_after(seconds) as scope:
-            yield scope
+    def deadline(self, seconds: float | None) -> AbstractContextManager[anyio.CancelScope | None]:
+        # No scope where there is no limit: it would cost as much as the rest of a short call.
+        return nullcontext() if seconds is None else anyio.fail_after(seconds)
 
     def spawn(
         self, group: anyio.abc.TaskGroup, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any, name: str

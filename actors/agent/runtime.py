@@ -175,13 +175,21 @@ class Runtime:
         budget: Budget | None = None,
     ) -> str:
         """Record a run; its id. It is executed by whoever serves: `resume`, a daemon, an `async with` runtime."""
-        start = self._beginning(goal, requested_by, system_prompt, max_steps, max_cost_usd, budget)
+        start = self._beginning(
+            goal,
+            requested_by=requested_by,
+            system_prompt=system_prompt,
+            max_steps=max_steps,
+            max_cost_usd=max_cost_usd,
+            budget=budget,
+        )
         async with self._opened():
             return await self.runs.create(start, str(run_id or ""))
 
     def _beginning(
         self,
         goal: str,
+        *,
         requested_by: str = "unknown",
         system_prompt: str | None = None,
         max_steps: int | None = None,

@@ -69,20 +69,31 @@ class ToolWorker(Worker, kind="tool"):
     @on
     async def call(self, message: CallTool, ctx: WorkerContext) -> Message:
         tool = self.tools.get(message.tool)
+        checked = self._checked(message, tool)
+        if ctx.in_doubt and (tool is None or _doubtful(tool)):
+            # First of all: whatever is wrong with the call now, it may have happened then.
+            why = "its node died after it was started"
+            if tool is None or isinstance(checked, str):
+                return ToolDoubted(message.call, f"{why}; now: {checked}")
+            known = await self._reconcile(message, tool, checked, ctx, why)
+            if known is not None:
+                return known
+        if tool is None or isinstance(checked, str):
+            return ToolErred(message.call, str(checked), ctx.attempt)
+        return await self._attempt(message, tool, checked, ctx)
+
+    def _checked(self, message: CallTool, tool: Tool | None) -> Arguments | str:
+        """The arguments, or why the call cannot be made."""
         if tool is None:
-            return ToolErred(message.call, f"unknown tool: {message.tool}", ctx.attempt)
+            return f"unknown tool: {message.tool}"
         try:
             arguments = tool.validate(message.arguments)
         except InvalidArguments as error:
-            return ToolErred(message.call, f"invalid arguments: {error.problem}", ctx.attempt)
+            return f"invalid arguments: {error.problem}"
         if message.digest and not self._approved(message, tool, arguments):
             # What was approved is not what would run now: another version of the tool, or other arguments.
-            return ToolErred(message.call, "superseded: the tool has changed since this call was approved", ctx.attempt)
-        if ctx.in_doubt and _doubtful(tool):
-            known = await self._reconcile(message, tool, arguments, ctx, "its node died after it was started")
-            if known is not None:
-                return known
-        return await self._attempt(message, tool, arguments, ctx)
+            return "superseded: the tool has changed since this call was approved"
+        return arguments
 
     @staticmethod
     def _approved(message: CallTool, tool: Tool, arguments: Arguments) -> bool:
@@ -97,7 +108,7 @@ class ToolWorker(Worker, kind="tool"):
                 try:
                     result = await contained(tool.call(arguments, message.idempotency_key, ctx.port.in_thread))
                 finally:
-                    late = scope.cancel_called
+                    late = scope is not None and scope.cancel_called
         except Exception as error:
             log.info("tool %s failed", tool.name, exc_info=error)
             # Cut off in the middle of its effect, or waiting in vain for an answer: that is the doubt of a crash.

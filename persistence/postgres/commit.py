@@ -100,6 +100,8 @@ def _flatten_rare(unit: Unit, rare: dict[str, list[Any]]) -> None:
     if not any(found):
         return
     retries, releases, drops, withdraws, dead, fires, cancels, timers, moves, decisions = found
+    # A plan may begin with an empty table and never look at an id: what does not fit 64 bits is refused here.
+    integers([*releases, *drops, *withdraws, *(retry.id for retry in retries)])
     shard = unit.shard
     owner = unit.actor
     added: dict[str, list[Any]] = {

@@ -61,17 +61,18 @@ class Listener:
             if self._pumping or self._link is None:
                 await port.wait(attention.wake, left)
             else:
-                await self._pump(self._link, left)
+                await self._pump(self._link, attention, deadline, port)
         attention.news = False
 
-    async def _pump(self, link: Link, seconds: float) -> None:
-        """Read the next notifications, for all who wait."""
+    async def _pump(self, link: Link, mine: Attention, deadline: float, port: Port) -> None:
+        """Read the notifications, for all who wait, until there are news for `mine`."""
         self._pumping = True
         try:
-            async for address in link.notifications(seconds):
-                for attention in self._waiting.get(address, ()):
-                    attention.news = True
-                    attention.wake.set()
+            while not mine.news and (left := deadline - port.monotonic()) > 0:
+                async for address in link.notifications(left):
+                    for attention in self._waiting.get(address, ()):
+                        attention.news = True
+                        attention.wake.set()
         except StoreUnavailable:
             await self.close()
         finally:

@@ -13,6 +13,7 @@ from typing import Any, Self
 import anyio
 import msgspec
 from psycopg import AsyncConnection
+from psycopg import Error as PsycopgError
 from psycopg_pool import AsyncConnectionPool
 
 from ...mailbox.address import shard_of
@@ -82,7 +83,6 @@ class PostgresStore:
             max_size=self._sessions,
             timeout=BORROW_SECONDS,
             configure=configure,
-            check=check,
             open=False,
         )
         await self._pool.open()
@@ -103,12 +103,25 @@ class PostgresStore:
         if self._pool is None:
             raise StoreUnavailable("the store is not open; use it in `async with`")
         with translated():
-            connection = await self._pool.getconn()
+            connection = await self._borrow(self._pool)
         try:
             return await run(connection, query, params, STATEMENT_SECONDS)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._pool.putconn(connection)
+
+    async def _borrow(self, pool: _Pool) -> AsyncConnection[Row]:
+        # Not by the pool's own `check`, which waits a second, then two, after each session that was cut: when the
+        # server was restarted, all are.
+        for _ in range(self._sessions):
+            connection = await pool.getconn()
+            try:
+                with anyio.CancelScope(shield=True):
+                    await check(connection)
+                    return connection
+            except PsycopgError:
+                await pool.putconn(connection)  # closed, so it is replaced
+        return await pool.getconn()
 
     # -- nodes
 

@@ -327,6 +327,7 @@ async def test_decisions_for_calls_that_no_longer_wait_are_for_nobody() -> None:
                 await stage.runtime.client.send(first.run, release)
         await stage.settle()
         assert (await stage.events(run), done) == (before, [])
+        assert await stage.store.peek(first.run) == [], "no message is stuck"
 
 
 async def test_the_approval_actor_need_not_be_up_before_it_is_spoken_to() -> None:

@@ -297,3 +297,26 @@ async def test_a_call_that_cannot_be_answered_at_all_is_an_error_of_the_run(monk
         assert (await stage.state(run)).failure_reason == "unrecoverable_error"
         assert await stage.of(run, LLMCallCompleted) == []
         stage.checked = False
+
+
+async def test_a_call_after_one_that_was_cut_off_is_not_taken_for_cut_off_itself() -> None:
+    """Both may be made by the same task, which remembers that it was cancelled once."""
+
+    @tool(timeout=1.0, attempts=1)
+    async def hang() -> str:
+        """Hang."""
+        await asyncio.sleep(9_999)
+        return "never"
+
+    @tool(attempts=1)
+    async def cancelled() -> str:
+        """Cancel something inside."""
+        await cancelled_inside()
+        return "never"
+
+    llm = script(asks(("hang", {})), asks(("cancelled", {})), asks(("cancelled", {})), says("ok"))
+    async with Stage(llm, [hang, cancelled]) as stage:
+        run = await stage.begin()
+        await stage.advance(5)
+        assert (await stage.state(run)).status == "completed"
+        assert ["timed out" in said or "cancelled" in said for said in results(llm.last_messages)] == [True] * 3

@@ -169,3 +169,23 @@ async def test_what_comes_late_or_twice_changes_nothing(name: str) -> None:
         await stage.approve(run)
         assert (await stage.state(run)).status == "completed"
         assert llm.call_count == 2
+
+
+@pytest.mark.parametrize("late", [ModelAnswered(1, "stale"), ModelFailed(1, 3, "stale", final=True)])
+async def test_a_word_about_an_earlier_step_is_not_one_about_this(late: Any) -> None:
+    go = anyio.Event()
+
+    async def answer(messages: Any, *_: Any) -> LLMResponse:
+        if len(messages) == 1:
+            return asks(("act", {"run": "r", "n": 1}))
+        await go.wait()
+        return says("ok")
+
+    async with Stage(FunctionLLM(answer), Ledger().tools) as stage:
+        run = await stage.begin()
+        await stage.runtime.client.send(stage.runs.address(run), late, lane=Lane.REPLY)
+        await stage.settle()
+        assert (await stage.state(run)).status == "running"
+        go.set()
+        await stage.settle()
+        assert (await stage.state(run)).final_answer == "ok"

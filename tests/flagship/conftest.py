@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +74,15 @@ class Desk:
         assert await self.end(process) == 0, self.logs()
         return found
 
-    async def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    async def rows(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
         async with await psycopg.AsyncConnection.connect(self.dsn, autocommit=True) as connection:
-            return await (await connection.execute(sql)).fetchall()
+            return await (await connection.execute(sql, params)).fetchall()
 
-    async def until(self, sql: str, *, seconds: float = 60) -> list[tuple[Any, ...]]:
+    async def until(self, sql: str, *params: Any, seconds: float = 60) -> list[tuple[Any, ...]]:
         """Wait until a query has rows."""
         with anyio.fail_after(seconds):
-            while not (found := await self.rows(sql)):
-                await anyio.sleep(0.01)
+            while not (found := await self.rows(sql, *params)):
+                await anyio.sleep(0.02)
             return found
 
     def logs(self) -> str:
@@ -105,6 +105,3 @@ async def desk(dsn: str, tmp_path: Path) -> AsyncIterator[Desk]:
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
-
-
-__all__ = ["Callable", "Iterator", "desk"]

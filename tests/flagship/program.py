@@ -7,7 +7,7 @@
     create GOAL RUN...      record runs, work on nothing
 
 KILL_AFTER_EVENT=N       kill -9 itself as soon as the N-th event of any run is on disk, before anything follows from it
-KILL_AFTER_EFFECT=1      kill -9 itself between a refund's effect and its outcome's record, once (KILL_MARK names a file)
+KILL_AFTER_EFFECT=1      kill -9 itself between a refund's effect and its record, once (KILL_MARK names a file)
 """
 
 import json
@@ -37,27 +37,33 @@ DSN = os.environ.get("DATABASE_URL", "")
 SLOW_SECONDS = float(os.environ.get("SLOW_SECONDS", "0"))
 
 
-async def note(table: str, what: str, key: str) -> None:
-    async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as connection:
-        await connection.execute(f"insert into {table} (what, key, pid) values (%s, %s, %s)", [what, key, os.getpid()])
+_connection: list[psycopg.AsyncConnection[Any]] = []
+
+
+async def note(table: str, what: str, key: str, conflict: str = "") -> None:
+    """A row in one of the tables that are counted afterwards."""
+    if not _connection:
+        _connection.append(await psycopg.AsyncConnection.connect(DSN, autocommit=True))
+    statement = f"insert into {table} (what, key, pid) values (%s, %s, %s) {conflict}"
+    await _connection[0].execute(statement.encode(), [what, key, os.getpid()])
+
+
+def first_time() -> bool:
+    """Whether this is the first process to come here."""
+    mark = Path(os.environ["KILL_MARK"])
+    if mark.exists():
+        return False
+    mark.touch()
+    return True
 
 
 @tool(side_effect=True, requires_approval=lambda a: a["amount"] > 5000)
 async def issue_refund(order_id: str, amount: int, idempotency_key: str) -> dict[str, Any]:
     """Refund an order; above 5000 with approval."""
-    async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as connection:
-        await connection.execute(
-            "insert into attempt (what, key, pid) values (%s, %s, %s)", [order_id, idempotency_key, os.getpid()]
-        )
-        await connection.execute(
-            "insert into refund (what, key, pid) values (%s, %s, %s) on conflict (key) do nothing",
-            [order_id, idempotency_key, os.getpid()],
-        )
-    if os.environ.get("KILL_AFTER_EFFECT"):
-        mark = Path(os.environ["KILL_MARK"])
-        if not mark.exists():
-            mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+    await note("attempt", order_id, idempotency_key)
+    await note("refund", order_id, idempotency_key, "on conflict (key) do nothing")
+    if os.environ.get("KILL_AFTER_EFFECT") and first_time():
+        os.kill(os.getpid(), signal.SIGKILL)
     return {"refund": f"RF-{order_id}", "amount": amount}
 
 

@@ -1,4 +1,5 @@
 import json
+import math
 from contextlib import suppress
 from typing import Any
 
@@ -34,10 +35,10 @@ def joined(text: str) -> str:
 
 
 def as_json_has_it(value: Any) -> Any:
-    """Infinity is null, halves of characters are joined."""
+    """Infinity and NaN are null, halves of characters are joined."""
     if isinstance(value, str):
         return joined(value)
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list):
         return [as_json_has_it(item) for item in value]

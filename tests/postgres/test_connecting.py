@@ -1,5 +1,8 @@
 """Connecting: one clear line within seconds, no password in it, and sessions that were cut are replaced."""
 
+from contextlib import AsyncExitStack
+from functools import partial
+
 import pytest
 from psycopg.conninfo import make_conninfo
 
@@ -47,20 +50,28 @@ async def test_opening_and_closing_twice_is_harmless(made: str) -> None:
     await store.close()
 
 
-async def test_outside_calls_go_on_when_their_sessions_were_ended(store: PostgresStore, look: Look) -> None:
-
-    async def gone() -> bool:
-        return not await look("SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'callboard client%%'")
+async def test_outside_calls_go_on_when_their_sessions_were_ended(
+    store: PostgresStore, port: RealPort, look: Look
+) -> None:
 
     for _ in range(3):
-        before = await store.now()
-        [(ended,)] = await look(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND application_name LIKE 'callboard client%%'"
+        assert store._pool is not None
+        async with AsyncExitStack() as borrowed:
+            for _ in range(3):
+                await borrowed.enter_async_context(store._pool.connection())
+        pids = await look(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+            "AND application_name LIKE 'callboard client%%' AND pg_terminate_backend(pid)"
         )
-        assert ended >= 1
-        await until(gone)
-        assert await store.now() > before
+        assert len(pids) >= 3
+        await until(partial(_are_gone, look, [pid for (pid,) in pids]))
+        started = port.monotonic()
+        assert await store.now() > 0
+        assert port.monotonic() - started < 0.9
+
+
+async def _are_gone(look: Look, pids: list[int]) -> bool:
+    return not await look("SELECT 1 FROM pg_stat_activity WHERE pid = ANY (%s)", pids)
 
 
 async def test_every_session_has_the_settings_that_the_design_relies_on(

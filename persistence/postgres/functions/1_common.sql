@@ -49,7 +49,7 @@ $$;
 -- Wake whoever serves these mailboxes. Apart from any commit that matters: a transaction with NOTIFY holds a lock that
 -- serialises it with all others of its kind, and here it does not even wait for the disk.
 CREATE FUNCTION callboard.wake_owners(_shards bigint[], _recipients text[], _but integer) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     PERFORM pg_notify('callboard_node_' || news.node, news.shards)

@@ -3,9 +3,11 @@
 -- Accept messages; true for each that is new. A client id (NULL for none at all, '' for none of that message) is known
 -- for seven days. All or nothing: CB003 where one was used for another body, CB004 where a mailbox is full. Replies and
 -- system messages always find room, or two full actors would starve each other's answers.
+-- Here and in remember_client_ids only one plan is possible (see commit_batch on plans), and making it anew costs more
+-- than running it.
 CREATE FUNCTION callboard.accept_messages(
     _message callboard.message_columns, _client_id text[], _digest bytea[], _mailbox_limit integer
-) RETURNS boolean[] LANGUAGE plpgsql AS $$
+) RETURNS boolean[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     _now timestamptz := callboard.clock();
     _new boolean[];
@@ -46,9 +48,9 @@ DECLARE
     _new boolean[];
     _other record;
 BEGIN
-    DELETE FROM callboard.client_send WHERE (recipient, client_id) IN (
-        SELECT recipient, client_id FROM callboard.client_send
-        WHERE at < _now - interval '7 days' ORDER BY at LIMIT 100 FOR UPDATE SKIP LOCKED);
+    DELETE FROM callboard.client_send WHERE ctid = ANY (ARRAY(
+        SELECT old.ctid FROM callboard.client_send old
+        WHERE old.at < _now - interval '7 days' ORDER BY old.at LIMIT 100 FOR UPDATE SKIP LOCKED));
     WITH incoming AS (
         SELECT * FROM unnest(_recipient, _client_id, _digest) WITH ORDINALITY AS m(recipient, client_id, digest, place)
     ), first_of_each AS (
@@ -68,7 +70,10 @@ BEGIN
     LEFT JOIN remembered r ON r.recipient = f.recipient AND r.client_id = f.client_id;
     SELECT m.recipient, m.client_id INTO _other
     FROM unnest(_recipient, _client_id, _digest) AS m(recipient, client_id, digest)
-    JOIN callboard.client_send known ON known.recipient = m.recipient AND known.client_id = m.client_id
+    CROSS JOIN LATERAL (
+        SELECT k.digest FROM callboard.client_send k
+        WHERE k.recipient = m.recipient AND k.client_id = m.client_id OFFSET 0
+    ) known
     WHERE known.digest <> m.digest LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'client id % was used for another message to %; take a new one',
@@ -80,7 +85,7 @@ END $$;
 -- Counts no further than the limit. Soft: two callers at once may overshoot by what they bring.
 CREATE FUNCTION callboard.check_room(
     _shard bigint[], _recipient text[], _lane bigint[], _new boolean[], _limit integer
-) RETURNS void LANGUAGE plpgsql AS $$
+) RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     _full record;
 BEGIN
