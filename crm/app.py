@@ -75,15 +75,22 @@ def desk_tree(database: Database, node: str, after_effect: AfterEffect | None = 
 
 def _hang_once(mark: Path) -> AfterEffect:
     async def hang(key: str) -> None:
-        try:
-            mark.touch(exist_ok=False)
-        except FileExistsError:
+        if not _first_at(mark):
             return
         sys.stdout.write(json.dumps({"event": "in_refund", "pid": os.getpid(), "key": key}) + "\n")
         sys.stdout.flush()
         await anyio.sleep_forever()
 
     return hang
+
+
+def _first_at(mark: Path) -> bool:
+    """Whether nobody, in whatever process, was here before."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 app = App("crm", open_desk, runs=AGENTS, system_prompt=policy_text())

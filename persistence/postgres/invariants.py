@@ -1,7 +1,7 @@
 """What must hold of a database, checked by looking: each check finds the rows that break it.
 
-They are read-only and take no locks, but `at_rest` ones are true only while nothing moves. The benches, the chaos run and
-the demo end with them; an operator may ask at any time.
+They are read-only and take no locks; the `AT_REST` ones are true only while nothing moves. The demonstration and the
+flagship tests end with them; an operator may ask at any time.
 """
 
 from typing import Final

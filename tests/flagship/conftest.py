@@ -81,7 +81,7 @@ class Desk:
     async def until(self, sql: str, *params: Any, seconds: float = 60) -> list[tuple[Any, ...]]:
         """Wait until a query has rows."""
         with anyio.fail_after(seconds):
-            while not (found := await self.rows(sql, *params)):
+            while not (found := await self.rows(sql, *params)):  # noqa: ASYNC110 - other processes raise no event here
                 await anyio.sleep(0.02)
             return found
 
