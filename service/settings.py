@@ -66,6 +66,9 @@ class Layer:
     """How the user of this layer writes a setting's name."""
 
 
+_DSN_BEGINS = ("postgresql://", "postgres://", "embedded:")
+
+
 def read_settings(*, defaults: Mapping[str, object] | None = None, **flags: object) -> Settings:
     """The settings of this process; a flag that is None was not given. `defaults` are a command's own.
 
@@ -119,7 +122,7 @@ def _converted(name: str, origin: str, value: object, hint: Any) -> Any:
         read = msgspec.convert(value, hint, strict=hint is bool)
     except msgspec.ValidationError:
         raise _wrong(name, origin, repr(value)) from None
-    if name == "dsn" and "=" not in str(read) and not str(read).startswith(("postgresql://", "postgres://")):
+    if name == "dsn" and "=" not in str(read) and not str(read).startswith(_DSN_BEGINS):
         raise _wrong(name, origin, repr(value))
     return read
 

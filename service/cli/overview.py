@@ -63,8 +63,8 @@ def overview() -> str:
     lines += [
         "",
         "Every command takes --dsn and --json. Without --dsn, CALLBOARD_DSN or DATABASE_URL an embedded PostgreSQL of",
-        "the working directory is used. Settings come from flags, then CALLBOARD_* (DSN, HOME, NODES, LEASE_SECONDS,",
-        "BEAT_SECONDS, DRAIN_SECONDS, LOG_LEVEL, LOG_JSON, COLOR), then defaults. NO_COLOR is respected.",
+        "the working directory is used (embedded:NAME is a database of it). Settings come from flags, then",
+        "CALLBOARD_* (DSN, HOME, NODES, LEASE_SECONDS, BEAT_SECONDS, DRAIN_SECONDS, LOG_LEVEL, LOG_JSON, COLOR), then defaults. NO_COLOR is respected.",
         "",
         "exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES[:6]) + ",",
         "  " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES[6:]),

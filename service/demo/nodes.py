@@ -43,7 +43,7 @@ class NodeProcess:
         for key, value in options.items():
             command += ["--option", f"{key}={value}"]
         # The DSN goes by the environment: it may hold a password, and arguments are visible to everybody here.
-        environment = {**os.environ, "DATABASE_URL": dsn}
+        environment = {**os.environ, "CALLBOARD_DSN": dsn}
         with log.open("ab") as errors:
             process = await anyio.open_process(command, stdin=None, stderr=errors, env=environment)
         return cls(label, process, log)

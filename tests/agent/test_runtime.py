@@ -200,6 +200,14 @@ async def test_a_paused_run_says_why_it_does_not_move() -> None:
             await runtime.resume(run.id)
 
 
+async def test_resume_acts_upon_what_was_decided_before_it_rests() -> None:
+    desk = Desk()
+    runtime = Runtime(InMemoryStore(), script(refund(9000), says("ok")), desk.tools)
+    run = await runtime.start("go")
+    await runtime.approve(run.id, "ann", hold_seconds=0.1)
+    assert (await runtime.resume(run.id)).status == "completed"
+
+
 async def test_deciding_what_is_not_awaited_is_refused_and_names_who_was_first() -> None:
     desk = Desk()
     async with Runtime(InMemoryStore(), script(refund(9000), says("ok")), desk.tools) as runtime:
