@@ -174,7 +174,8 @@ class Store(Protocol):
     async def lease_number(self, holder: str, *, seconds: float) -> int:
         """A number for a client's id clock, its own for `seconds`; the same holder gets the same one again.
 
-        Nodes have numbers 0..1023, clients 1024..4095. One is reused only a day after its lease ran out.
+        Nodes have numbers 1..1023, clients 1024..4095. One that was never used goes first; then the one that has been
+        free longest, and no sooner than ten minutes after its lease ran out.
         """
         ...
 

@@ -1,3 +1,5 @@
+"""Addresses: what is one, its parts, its family, and the shard that must never change."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""The codec: whatever can be JSON comes out as it went in, and whatever cannot is refused, by one error."""
+
 import json
 import math
 from contextlib import suppress

@@ -1,3 +1,5 @@
+"""The id clock: unique, ascending, whatever the wall clock does."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""The registry of message types: names, versions, upcasts, and what is refused when."""
+
 import types
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""The lane queue: first in, first out in each lane, and a back-off blocks its own lane only."""
+
 import hypothesis.strategies as st
 from hypothesis import given
 
