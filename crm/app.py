@@ -58,7 +58,8 @@ def desk_tree(database: Database, node: str, after_effect: AfterEffect | None = 
     """The desk's supervision tree."""
     box = toolbox(desk_tools(database, node=node, after_effect=after_effect))
     specs = tuple(tool.spec() for tool in box.values())
-    agents = Child(Run, "agent", restart="transient", pool=True, args=(PARTS, box))
+    # A run that fails stands failed, with its reason: there is nothing that a restart would mend.
+    agents = Child(Run, "agent", restart="temporary", pool=True, args=(PARTS, box))
     return Supervisor(
         "crm",
         strategy="rest_for_one",
