@@ -1,5 +1,7 @@
 """The play: tickets, a kill in the middle of a refund, the take-over, a question to a person, the proof."""
 
+import os
+import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -221,6 +223,11 @@ class Play:
             "checks": [msgspec.to_builtins(check) for check in checks],
             "invariants_ok": ok,
         }
-        hint = f"Look around: callboard replay {cut.run_id} --dsn {self.database.name}" if cut else ""
+        hint = f"Look around: {_command()} replay {cut.run_id} --dsn {self.database.name}" if cut else ""
         self.teller.result(document, hint)
         return 0 if ok else 1
+
+
+def _command() -> str:
+    """How to call this program from here: it need not be on the PATH."""
+    return "callboard" if shutil.which("callboard") else os.path.relpath(Path(sys.prefix) / "bin" / "callboard")
