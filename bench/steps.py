@@ -99,13 +99,13 @@ class Model:
     meter: Meter | None = None
     """Given: the server's CPU is noted in the middle and at the ends of a run."""
     calls: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    """By goal: time and CPU of this process at each call."""
+    """By goal: time, and with a meter the CPU of this process, at each call."""
     server_cpu: list[float | None] = field(default_factory=list)
 
     def answer(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system_prompt: str) -> LLMResponse:
         """The model."""
         calls = self.calls.setdefault(messages[0].content, [])
-        calls.append((time.perf_counter(), time.process_time()))
+        calls.append((time.perf_counter(), 0.0 if self.meter is None else time.process_time()))
         if self.meter is not None and len(calls) - 1 in (0, self.steps // 2, self.steps):
             self.server_cpu.append(self.meter.server_cpu())
         if len(calls) > self.steps:

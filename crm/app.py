@@ -26,28 +26,39 @@ from callboard.actors.agent.tool_worker import ToolWorker, toolbox
 from callboard.actors.app import App, Surroundings
 from callboard.actors.approval import Approvals
 from callboard.actors.spec import Child, Supervisor
+from callboard.mailbox.errors import UsageError
 from callboard.persistence.postgres.database import Database
 
+from .load import load
 from .model import DeskModel
 from .money import AfterEffect
 from .outbox import Mailer, Outbox
 from .policy import policy_text
 from .schema import install
+from .tickets import make_tickets
 from .tools import desk_tools
 
 AGENTS = "/crm/desk/agent"
+MAX_TICKETS = 1_000
 PARTS = Parts(model="/crm/model", tool="/crm/tool", approvals="/crm/approvals")
 
 
 @asynccontextmanager
 async def open_desk(surroundings: Surroundings) -> AsyncIterator[Supervisor]:
-    """The desk's tree over the database of `surroundings`.
+    """The desk's tree over the database of `surroundings`, whose records are loaded if they are not there.
 
-    Options: `hang_once=FILE` makes the first node to create FILE hang between the commit of a refund and its return,
-    after saying so in a line on standard output. The demo and the tests kill it there.
+    Options: `tickets=N` writes N tickets, `T-0001` and on, into a desk that has none. `hang_once=FILE` makes the first
+    node to create FILE hang between the commit of a refund and its return, after saying so in a line on standard output:
+    the demonstration and the tests kill it there.
+
+    Raises:
+        UsageError: an option that cannot be.
     """
     async with await Database.open(surroundings.dsn) as owner:
         installation = await install(owner)
+        await load(owner)
+        if count := surroundings.options.get("tickets"):
+            await make_tickets(owner, _whole(count), only_first=True)
     hang = surroundings.options.get("hang_once")
     after_effect = _hang_once(Path(hang)) if hang else None
     async with await Database.open(surroundings.dsn, role=installation.role) as database:
@@ -83,6 +94,12 @@ def _hang_once(mark: Path) -> AfterEffect:
         await anyio.sleep_forever()
 
     return hang
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= MAX_TICKETS:
+        raise UsageError(f"option tickets: expected a whole number from 1 to {MAX_TICKETS}, got {text[:40]!r}")
+    return int(text)
 
 
 def _first_at(mark: Path) -> bool:

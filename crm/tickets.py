@@ -65,11 +65,18 @@ class TicketCase(msgspec.Struct, frozen=True):
 
 
 async def make_tickets(
-    database: Database, count: int, *, seed: int = 1, above_limit: int = 1, policy: Policy | None = None
+    database: Database,
+    count: int,
+    *,
+    seed: int = 1,
+    above_limit: int = 1,
+    policy: Policy | None = None,
+    only_first: bool = False,
 ) -> list[TicketCase]:
     """Write `count` new tickets, `above_limit` of them about a refund that needs approval. Each has its own order.
 
-    Needs the rights of the installer. Raises UsageError where the desk has too few orders for so many tickets.
+    With `only_first`, nothing is written where there are tickets already, however many ask at the same time. Needs
+    the rights of the installer. Raises UsageError where the desk has too few orders for so many tickets.
     """
     if not 0 <= above_limit <= count:
         raise UsageError(f"{above_limit} of {count} tickets cannot be above the limit")
@@ -79,6 +86,8 @@ async def make_tickets(
         await lock_desk(session)
         made = await session.row("SELECT count(*) AS tickets FROM crm.ticket")
         assert made is not None  # count(*) always has a row
+        if only_first and made["tickets"]:
+            return []
         maker = _Maker(session, seed, policy or parse_policy(policy_text()))
         return [await maker.make(made["tickets"] + n, scenario) for n, scenario in enumerate(scenarios, start=1)]
 
