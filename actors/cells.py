@@ -8,7 +8,7 @@ it back (`retire`; the test is `test_a_read_older_than_the_acknowledgement_bring
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -306,13 +306,13 @@ class Cells:
 
     # --- leaving memory ----------------------------------------------------------------------------------------
 
-    def acknowledged(self, cell: Cell | None, ids: list[int]) -> None:
+    def acknowledged(self, cell: Cell | None, ids: Sequence[int]) -> None:
         """These acknowledgements are durable."""
         if cell is not None:
             cell.ids.difference_update(ids)
         self.retire(ids)
 
-    def retire(self, ids: list[int]) -> None:
+    def retire(self, ids: Sequence[int]) -> None:
         """Forget ids, as soon as no read that may still bring them is running."""
         if self.reads_running:
             self._retired.extend(ids)

@@ -270,8 +270,8 @@ class WorkerPool:
         envelope.delay_seconds = delay
         envelope.last_error = reason
         envelope.deliveries += 1
-        unit = Unit(envelope.shard)
-        unit.retries.append(Retry(envelope.id, delay, envelope.deliveries, envelope.failures, reason))
+        again = Retry(envelope.id, delay, envelope.deliveries, envelope.failures, reason)
+        unit = Unit(envelope.shard, retries=[again])
         if notice is not None and envelope.reply_to:
             unit.sends.append(self.runner.answer(envelope, notice))
 

@@ -117,8 +117,7 @@ class Timers:
             timer.version,
             timer.body,
         )
-        unit = Unit(timer.shard, sends=[envelope])
-        unit.fires.append(Fire(timer.address, timer.key, timer.generation))
+        unit = Unit(timer.shard, sends=[envelope], fires=[Fire(timer.address, timer.key, timer.generation)])
 
         def done(outcome: str | BadRow | None) -> None:
             self._armed.discard((timer.shard, timer.address, timer.key, timer.generation))

@@ -236,8 +236,8 @@ class TurnRunner:
         envelope.delay_seconds = delay
         envelope.last_error = reason
         unit = self._unit(cell)
-        unit.retries = [retry for retry in unit.retries if retry.id != envelope.id]
-        unit.retries.append(Retry(envelope.id, delay, envelope.deliveries, envelope.failures, reason))
+        others = [retry for retry in unit.retries if retry.id != envelope.id]
+        unit.retries = [*others, Retry(envelope.id, delay, envelope.deliveries, envelope.failures, reason)]
         return delay
 
     def _unit(self, cell: Cell) -> Any:
@@ -258,7 +258,7 @@ class TurnRunner:
         outcome = "refused" if waits and why == "recipient-ended" else "dead"
         unit.turns.append(turn_row(envelope, version, outcome, self.node, now))
         if outcome == "dead":
-            unit.dead.append(DeadLetter(envelope, why, plain(detail)))
+            unit.dead = [*unit.dead, DeadLetter(envelope, why, plain(detail))]
         if waits:
             unit.sends.append(self.ask_failed(envelope, why, detail))
 
@@ -329,12 +329,12 @@ class TurnRunner:
 
 def add_rare(unit: Unit, rare: Rare) -> None:
     """Merge the rare effects of a turn into its unit."""
-    unit.holds += rare.holds
-    unit.releases += rare.releases
-    unit.drops += rare.drops
-    unit.withdraws += rare.withdrawn
-    unit.decisions += rare.decisions
-    unit.moves += rare.moves
+    unit.holds = [*unit.holds, *rare.holds]
+    unit.releases = [*unit.releases, *rare.releases]
+    unit.drops = [*unit.drops, *rare.drops]
+    unit.withdraws = [*unit.withdraws, *rare.withdrawn]
+    unit.decisions = [*unit.decisions, *rare.decisions]
+    unit.moves = [*unit.moves, *rare.moves]
     if rare.timers or rare.cancelled_timers:
         touched = {timer.key for timer in rare.timers} | set(rare.cancelled_timers)
         unit.timers = [timer for timer in unit.timers if timer.key not in touched] + rare.timers

@@ -48,8 +48,8 @@ async def open_desk(surroundings: Surroundings) -> AsyncIterator[Supervisor]:
     """The desk's tree over the database of `surroundings`, whose records are loaded if they are not there.
 
     Options: `tickets=N` writes N tickets, `T-0001` and on, into a desk that has none. `hang_once=FILE` makes the first
-    node to create FILE hang between the commit of a refund and its return, after saying so in a line on standard output:
-    the demonstration and the tests kill it there.
+    node to create FILE hang between the commit of a refund and its return, after saying so in a line on standard
+    output: the demonstration and the tests kill it there.
 
     Raises:
         UsageError: an option that cannot be.
