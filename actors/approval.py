@@ -7,7 +7,7 @@ back, and then tells the run. The run moves the row on (approved → released, p
 All it remembers is which approvals are in their hold.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -144,9 +144,3 @@ class Approvals(Actor[ApprovalsState], kind="approvals"):
         else:
             answer = Denied(decided.decision, decided.call, decided.digest, decided.by, decided.note)
         ctx.send(decided.run, answer, lane=Lane.REPLY)
-
-
-def plain(message: Message) -> dict[str, Any]:
-    """A message as plain values, for rows and screens."""
-    fields: dict[str, Any] = msgspec.to_builtins(message)
-    return fields

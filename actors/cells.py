@@ -24,7 +24,7 @@ from .actor import Actor
 from .cell import Cell
 from .spec import Child, Supervisor, Tree
 from .supervisor import SupervisorActor
-from .turn import TurnRunner, Undeliverable, turn_row
+from .turn import TurnRunner, Undeliverable
 
 log = logging.getLogger(__name__)
 
@@ -392,6 +392,3 @@ class Cells:
         if not cell.refill and len(cell.queue) < ACTOR_TURNS:
             cell.refill = True
             self.wants_refill(cell)
-
-
-__all__ = ["Cells", "turn_row"]

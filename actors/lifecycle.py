@@ -8,7 +8,6 @@ from ..mailbox.address import parent_of
 from ..mailbox.lane import Lane
 from ..mailbox.message import Message
 from ..persistence.rows import ENDED
-from ..persistence.unit import Unit
 from .actor import Actor
 from .context import Context
 from .system import Pause, Resume, Start, Started, Stop, Stopped
@@ -17,11 +16,6 @@ from .system import Pause, Resume, Start, Started, Stop, Stopped
 def handles(message: Message) -> bool:
     """Whether `handle` knows this message."""
     return isinstance(message, Start | Stop | Pause | Resume)
-
-
-def rowless(shard: int) -> Unit:
-    """A unit about messages only."""
-    return Unit(shard)
 
 
 async def handle(actor: Actor[Any], message: Message, ctx: Context) -> None:

@@ -15,7 +15,7 @@ from ..mailbox.lane import Lane
 from .actor import Actor, on
 from .context import Context
 from .restart import ChildState, plan_restart, restarts, within_window
-from .spec import Child, Spec, Supervisor, Tree
+from .spec import Spec, Supervisor, Tree
 from .system import Boot, ChildFailed, Resume, Start, Started, Stop, Stopped
 
 
@@ -255,6 +255,3 @@ class SupervisorActor(Actor[SupervisorState], kind="supervisor"):
     @staticmethod
     def _is_single(spec: Spec) -> bool:
         return isinstance(spec, Supervisor) or not (spec.pool or spec.is_worker)
-
-
-__all__ = ["Child", "SupervisorActor", "SupervisorState"]

@@ -240,13 +240,13 @@ class TurnRunner:
         unit.retries = [*others, Retry(envelope.id, delay, envelope.deliveries, envelope.failures, reason)]
         return delay
 
-    def _unit(self, cell: Cell) -> Any:
+    def _unit(self, cell: Cell) -> Unit:
         if cell.row is not None and cell.row.version > 0:
             return cell.open_unit(cell.row)
         # There is no row yet, and a failed message does not make one: the unit is about messages only.
         cell.row, cell.actor = None, None
         if cell.unit is None:
-            cell.unit = lifecycle.rowless(cell.shard)
+            cell.unit = Unit(cell.shard)
         return cell.unit
 
     def _bury(self, cell: Cell, envelope: Envelope, why: str, detail: str) -> None:

@@ -166,10 +166,3 @@ class Member(msgspec.Struct):
     label: str = ""
     guest: bool = False
     """Serves a few shards for a while and is given no others."""
-
-
-class Held(msgspec.Struct, frozen=True):
-    """Which held message a turn moves: by its id in the actor's shard."""
-
-    id: int
-    address: str

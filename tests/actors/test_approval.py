@@ -3,7 +3,7 @@
 import pytest
 
 from callboard.actors.actor import Actor, on
-from callboard.actors.approval import Approvals, Decided, Denied, Expired, ExpiryWanted, Release, plain
+from callboard.actors.approval import Approvals, Decided, Denied, Expired, ExpiryWanted, Release
 from callboard.actors.context import Context
 from callboard.actors.spec import Child, Supervisor
 from callboard.actors.testing import TestKit
@@ -42,7 +42,8 @@ class Waiting(Actor[Notes], kind="engine-test-waiting"):
     @on
     def told(self, message: Release | Denied | Expired, ctx: Context) -> None:
         self.state.notes.append(type(message).__name__)
-        self.state.answers.append(f"{plain(message).get('by', '')} {plain(message).get('reason', '')}".strip())
+        said = (getattr(message, "by", ""), getattr(message, "reason", ""))
+        self.state.answers.append(" ".join(said).strip())
 
 
 TREE = Supervisor("t", (Child(Approvals, "approvals"), Child(Waiting, "run", pool=True)))
