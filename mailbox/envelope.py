@@ -12,6 +12,37 @@ from .lane import Lane
 from .message import Message, decode, encode, wire
 
 
+class Headers(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What a message may carry besides its body; stored as JSON in `Envelope.headers`."""
+
+    deadline: float = 0.0
+    """Seconds since 1970 by the store's clock until which the asker waits; 0: nobody waits by a clock."""
+    missed: int = 0
+    """Of a timer's message: how many due times passed before this one without a message of their own."""
+    ask: bool = False
+    """An actor's ask, or the answer to one: it counts only while that ask is open."""
+
+
+_NO_HEADERS = Headers()
+_encode_headers = msgspec.json.Encoder().encode
+_decode_headers = msgspec.json.Decoder(Headers).decode
+
+
+def headers_of(envelope: "Envelope") -> Headers:
+    """What an envelope carries besides its body; the defaults where it cannot be read."""
+    if not envelope.headers:
+        return _NO_HEADERS
+    try:
+        return _decode_headers(envelope.headers)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return _NO_HEADERS
+
+
+def write_headers(headers: Headers) -> str:
+    """Headers as an envelope has them."""
+    return "" if headers == _NO_HEADERS else _encode_headers(headers).decode()
+
+
 class Envelope(msgspec.Struct, gc=False):
     """One message in a mailbox. Treat as frozen, but for the counters, which its owner keeps."""
 
@@ -38,6 +69,14 @@ class Envelope(msgspec.Struct, gc=False):
     """A worker's effect was about to begin: from here on its outcome is unknown until recorded."""
     sent_by_node: int = 0
     """Number of the node whose turn sent it; 0 from outside."""
+    headers: str = ""
+    """What few messages carry: JSON of `Headers`, or "" for none of it."""
+    losses: int = 0
+    """How often a process died while a handler of it ran; not a failure (`quarantine`)."""
+    timeouts: int = 0
+    """How often its turn was over the time limit; each is one of `failures` too."""
+    failing_seconds: float = 0.0
+    """When read: for how long it has been failing, from its first retry on; 0 where it never did."""
 
     def message(self) -> Message:
         """The message itself.
@@ -90,7 +129,7 @@ class DeadLetter(msgspec.Struct):
 
     envelope: Envelope
     reason: str
-    """One word of: failed, rejected, unreadable, no-such-actor, recipient-ended, denied, discarded, worker-lost."""
+    """One word of: failed, rejected, unreadable, no-such-actor, recipient-ended, denied, discarded, worker_lost."""
     detail: str
     at: float = 0.0
     """Seconds since 1970 by the store's clock; set by the store."""

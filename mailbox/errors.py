@@ -63,7 +63,15 @@ class NotAllowed(CallboardError):
 
 
 class UnknownMessage(CallboardError):
-    """A message type or version that this process cannot read; another one may."""
+    """A message type or version that this process cannot read; another one may.
+
+    `name` and `version` say what one would have to know, as nodes publish it (`callboard.actors.schemas`).
+    """
+
+    def __init__(self, text: str, name: str = "", version: int = 1) -> None:
+        super().__init__(text)
+        self.name = name
+        self.version = version
 
 
 class StoreError(CallboardError):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, dataclass_transform
 import msgspec
 
 from . import codec
-from .errors import BadMessage, UnknownMessage
+from .errors import BadMessage, CallboardError, UnknownMessage
 
 MAX_BODY_BYTES = 1 << 20
 """The largest body that a mailbox takes (1 MiB)."""
@@ -130,9 +130,21 @@ def decode_tagged(text: str, body: str) -> Message:
 
 
 def upcast(name: str, version: int) -> Callable[[Upcast], Upcast]:
-    """Declare how a body of `version` is said in `version + 1`; bodies are plain dicts without the tag."""
+    """Declare how a body of `version` is said in `version + 1`; bodies are plain dicts without the tag.
+
+    Raises:
+        BadMessage: the step is declared elsewhere too, or is none.
+    """
+    if version < 1:
+        raise BadMessage(f"upcast of {name!r} from version {version}: versions begin with 1")
 
     def declare(function: Upcast) -> Upcast:
+        known = _upcasts.get(Wire(name, version))
+        if known is not None and known.__module__ != function.__module__:
+            raise BadMessage(
+                f"two upcasts of {name!r} from version {version}: "
+                f"in {known.__module__} and in {function.__module__}; leave one out"
+            )
         _upcasts[Wire(name, version)] = function
         return function
 
@@ -143,6 +155,33 @@ def known_types() -> dict[str, int]:
     """Every wire name that this process can read, with its newest version."""
     _settle()
     return {name: _wires[cls].version for name, cls in _newest.items()}
+
+
+def newest_types() -> dict[str, type[Message]]:
+    """Every wire name that this process can read, with the class of its newest version."""
+    _settle()
+    return dict(_newest)
+
+
+def refused_types() -> dict[type[Message], str]:
+    """The message types that are declared wrongly, with what is wrong."""
+    _settle()
+    return dict(_faults)
+
+
+def oldest_readable(name: str) -> int:
+    """The oldest version of a type whose bodies this process can read.
+
+    Raises:
+        UnknownMessage: no such type here.
+    """
+    _settle()
+    if name not in _newest:
+        raise UnknownMessage(f"no message type {name!r} is known here")
+    version = _wires[_newest[name]].version
+    while Wire(name, version - 1) in _upcasts:
+        version -= 1
+    return version
 
 
 def encode(message: Message) -> str:
@@ -170,16 +209,20 @@ def decode(name: str, version: int, body: str) -> Message:
         _settle()
         cls = _newest.get(name)
     if cls is None:
-        raise UnknownMessage(f"no message type {name!r} is known here")
+        raise UnknownMessage(f"no message type {name!r} is known here", name, version)
     newest = _wires[cls].version
-    if version == newest:
-        return codec.decode(body, cls)
     if version > newest:
-        raise UnknownMessage(f"message type {name!r} is known here up to version {newest}, this one is {version}")
-    return codec.convert(_upcast_to(newest, name, version, body), cls)
+        said = f"message type {name!r} is known here up to version {newest}, this one is {version}"
+        raise UnknownMessage(said, name, version)
+    try:
+        return codec.decode(body, cls) if version == newest else _upcast_to(cls, newest, name, version, body)
+    except CallboardError:
+        raise
+    except Exception as error:  # whatever a type's own __post_init__ raises
+        raise BadMessage(f"not a {cls.__name__}: {error!r}") from error
 
 
-def _upcast_to(newest: int, name: str, version: int, body: str) -> dict[str, Any]:
+def _upcast_to(cls: type[Message], newest: int, name: str, version: int, body: str) -> Message:
     fields = codec.builtins(body)
     if not isinstance(fields, dict):
         raise BadMessage(f"{name} version {version}: the body is not an object")
@@ -187,10 +230,10 @@ def _upcast_to(newest: int, name: str, version: int, body: str) -> dict[str, Any
     for step in range(version, newest):
         cast = _upcasts.get(Wire(name, step))
         if cast is None:
-            raise UnknownMessage(f"message type {name!r}: no upcast from version {step} is declared here")
+            said = f"message type {name!r}: no upcast from version {step} is declared here"
+            raise UnknownMessage(said, name, version)
         try:
             fields = {**cast(fields)}
         except Exception as error:  # whatever a body that is not as expected makes of an application's function
             raise BadMessage(f"{name} version {version}: the upcast from {step} failed: {error!r}") from error
-    tag = _newest[name].__struct_config__.tag
-    return {**fields, "type": tag}
+    return codec.convert({**fields, "type": cls.__struct_config__.tag}, cls)

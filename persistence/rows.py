@@ -15,6 +15,12 @@ may start it again). All but active take system messages only."""
 ENDED: frozenset[str] = frozenset({"completed", "cancelled"})
 """Statuses in which an actor takes nothing any more but a new start by its supervisor."""
 
+STANDING: frozenset[str] = frozenset({"parked", "paused", "stopped", "escalated"})
+"""Statuses in which an actor takes system messages only, for long perhaps."""
+
+UNREADABLE = "schema:"
+"""How the reason begins of an actor that was parked because its state could not be read."""
+
 DecisionStatus = Literal["pending", "approved", "released", "denied", "expired", "superseded"]
 
 
@@ -43,6 +49,8 @@ class ActorRow(msgspec.Struct):
     """How many events it recorded; numbers the next one."""
     summary: str = ""
     """A small JSON object the actor shows in lists; empty for none."""
+    bonds: str = ""
+    """JSON of what ties it to others (open asks, watchers, timers, how much it stashed); empty for none of it."""
 
 
 class EventRow(msgspec.Struct):
@@ -73,11 +81,12 @@ class TurnRow(msgspec.Struct, gc=False):
     version: int
     """The recipient's version after the turn; 0 for a worker."""
     outcome: str
-    """done, refused, dead, or cancelled."""
+    """done, refused, dead, cancelled, stashed (put aside, to be handled later), or late (a reply nobody waited for)."""
     causation: int = 0
     deliveries: int = 1
     node: int = 0
     epoch: int = 0
+    """Of that node; set by the store."""
     at: float = 0.0
 
 
@@ -150,7 +159,8 @@ class MessageView(msgspec.Struct):
     """A message as the inspector shows it."""
 
     envelope: Envelope
-    state: Literal["ready", "retrying", "held"]
+    state: Literal["ready", "retrying", "held", "stashed"]
+    """held: until a decision. stashed: put aside by the actor itself."""
     sent_at: float
 
 
@@ -166,3 +176,5 @@ class Member(msgspec.Struct):
     label: str = ""
     guest: bool = False
     """Serves a few shards for a while and is given no others."""
+    capabilities: str = ""
+    """JSON object: each message type and actor kind that it can read, with the newest version."""

@@ -6,16 +6,19 @@ What a store promises (the suite in `tests/contract` names its tests by these nu
     S2  A commit under a superseded epoch writes nothing and raises StaleEpoch. A take-over waits for the commit in
         flight, and what is read after it includes all that its predecessor committed.
     S3  An actor's unit commits only if the row has the expected version; creation only if there is no row.
-    S4  Acknowledging, retrying, releasing and dropping must hit their messages, or the unit fails.
+    S4  Acknowledging, retrying, releasing, dropping and stashing must hit their messages, or the unit fails. What an
+        actor stashes is of its own mailbox and keeps its place; unstashing brings back all of it.
     S5  `ready` gives each mailbox's messages in (lane, id) order, at most `per_actor` each and `limit` in all, never a
         held one; nothing accepted stays invisible to it, however late its commit.
     S6  A message sent with a client id is accepted once; the same client id with another body is a Conflict.
     S7  A decision leaves `pending` once, to one verdict, with its audit row and the notice to the approval actor in
         the same transaction; the loser learns who decided (AlreadyDecided).
-    S8  A timer's fire happens once a generation and due time; what a turn cancelled does not fire.
+    S8  A timer's fire happens once a generation and due time; what a turn cancelled does not fire. A fire advances the
+        timer by the periods that it names, all of which have begun: fires and what they folded are what has elapsed.
     S9  Events of an actor are numbered from 1 without gaps, and are never changed.
     S10 A value that cannot be stored raises BadRow and nothing is written; what went in comes out (NUL, surrogates).
     S11 Wake-ups may be late, lost or repeated; reading is the truth.
+    S12 Which mailboxes are full is told by their owners only, and seen by all nodes; it is a hint and bounds nothing.
 
 What it does not promise: an order between messages of different senders, or that two reads see the same moment.
 """
@@ -42,6 +45,8 @@ class NodeInfo(msgspec.Struct, frozen=True):
     """A node whose last beat is older than this is taken over even if its connections look alive."""
     beat_seconds: float = 0.25
     guest: bool = False
+    capabilities: str = ""
+    """JSON object: what it can read (`Member.capabilities`)."""
 
 
 class Wake(msgspec.Struct, frozen=True):
@@ -70,17 +75,22 @@ class Session(Protocol):
         ...
 
     async def ready(
-        self, shards: Sequence[int], *, per_actor: int, limit: int, beyond: str = ""
+        self, shards: Sequence[int], *, per_actor: int, limit: int, beyond: str = "", standing: bool = True
     ) -> tuple[list[Envelope], str]:
         """Messages that wait in the mailboxes of `shards`, as S5 says, in order of recipient within a shard.
 
         `beyond` and the returned cursor page through the recipients when `limit` cut the read; the cursor is "" at
-        the end. A message in back-off comes with its remaining delay. Deliveries are as on disk.
+        the end. A message in back-off comes with its remaining delay. Deliveries are as on disk. Without `standing`,
+        actors that stand still (`rows.STANDING`, but not those parked for their schema) give their system lane only.
         """
         ...
 
     async def mailbox(self, shard: int, address: str, *, limit: int) -> list[Envelope]:
         """The first `limit` messages that wait in one mailbox of one shard, in (lane, id) order."""
+        ...
+
+    async def backlog(self, shard: int, address: str, *, limit: int) -> int:
+        """How many messages a mailbox has, held ones included, counted no further than `limit`."""
         ...
 
     async def load(self, addresses: Sequence[tuple[int, str]]) -> list[ActorRow]:
@@ -105,6 +115,20 @@ class Session(Protocol):
 
     async def give(self, shards: Sequence[int], to: int | None) -> None:
         """Give shards away in good order, to a node or to nobody. The caller has no turn of them under way."""
+        ...
+
+    async def publish_full(self, full: Sequence[tuple[int, str]], room: Sequence[tuple[int, str]]) -> None:
+        """Tell all nodes which mailboxes (shard, address) are full, and which have room again.
+
+        Those of shards that this node does not own are passed over.
+
+        Raises:
+            StaleEpoch: nothing was told.
+        """
+        ...
+
+    async def full(self) -> set[str]:
+        """Addresses of the mailboxes that are full, as their owners told last."""
         ...
 
     async def members(self) -> list[Member]:
@@ -215,6 +239,19 @@ class Store(Protocol):
     async def waiting(self, type: str, *, limit: int = 100) -> list[MessageView]:
         """Messages of one type that wait in any mailbox, held ones left out, in order of shard and id. For looking
         only: a bounded walk, which in a very long backlog may not reach all of them."""
+        ...
+
+    async def calls(self, address: str, *, limit: int = 100) -> list[MessageView]:
+        """What an actor has asked of workers (and of actors in its shard) that was not handled yet, held ones
+        included, in order of id. For looking only: a bounded walk over its shard, as `waiting`."""
+        ...
+
+    async def timers(self, address: str, *, limit: int = 100) -> list[Timer]:
+        """The timers of one actor, soonest first, with their remaining (or negative) delay."""
+        ...
+
+    async def owner(self, shard: int) -> Member | None:
+        """The node that serves a shard; None where none does."""
         ...
 
     async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:

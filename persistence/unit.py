@@ -21,6 +21,8 @@ class Retry(msgspec.Struct, gc=False):
     failures: int
     last_error: str
     started: bool = False
+    losses: int = 0
+    timeouts: int = 0
 
 
 class Fire(msgspec.Struct, gc=False):
@@ -29,6 +31,8 @@ class Fire(msgspec.Struct, gc=False):
     address: str
     key: str
     generation: int
+    periods: int = 1
+    """How many of its periods it advances by: one, and those that were missed. That many have begun by then."""
 
 
 class Move(msgspec.Struct, gc=False):
@@ -70,6 +74,13 @@ class Unit(msgspec.Struct):
     """Messages of this shard, held or not, taken back where they are still there; no check. Their turn row says so."""
     retries: Sequence[Retry] = ()
     """Messages that stay. Each must be there, not held."""
+    charges: Sequence[int] = ()
+    """Messages of this shard that are charged with the end of a process: one loss more for each time that they are
+    named, where they are still there; no check. Before the retries of the batch, which set the number."""
+    stashes: Sequence[int] = ()
+    """Messages of `actor`'s mailbox that it put aside: held from now on. Each must be there, not held."""
+    unstash: bool = False
+    """All that `actor` had put aside before this unit waits in its mailbox again, in its old place."""
     dead: Sequence[DeadLetter] = ()
     """Messages given up, moved to the dead letters; also listed in `acks` (or `drops`)."""
     events: list[EventRow] = []

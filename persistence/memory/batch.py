@@ -5,6 +5,7 @@ Everything that can go wrong goes wrong before the first write; that is what mak
 
 from collections.abc import Hashable, Iterator, Sequence
 from copy import copy
+from typing import NamedTuple
 
 from ...mailbox.errors import BadRow
 from ..rows import TurnRow
@@ -16,14 +17,20 @@ FIRE_SLACK_SECONDS = 0.001
 """How early a fire may come: what rounding can take from a delay, and far less than a period."""
 
 
-def write(tables: Tables, units: Sequence[Unit], now: float, node: int) -> CommitResult:
-    """Write a batch of `node`.
+class _Writer(NamedTuple):
+    node: int
+    epoch: int
+
+
+def write(tables: Tables, units: Sequence[Unit], now: float, node: int, epoch: int = 0) -> CommitResult:
+    """Write a batch of `node` under its `epoch`.
 
     Raises:
         BadRow: a value cannot be stored or a key is taken; nothing was written.
     """
     for unit in units:
         check_unit(unit)
+    by = _Writer(node, epoch)
     result = CommitResult(rejected={})
     admitted: list[Unit] = []
     touched: set[Hashable] = set()
@@ -37,14 +44,18 @@ def write(tables: Tables, units: Sequence[Unit], now: float, node: int) -> Commi
     for unit in admitted:
         # Before all else: a timer that one unit fires and another one sets anew has fired.
         for fire in unit.fires:
-            tables.fire_timer(unit.shard, fire.address, fire.key, now)
+            tables.fire_timer(unit.shard, fire.address, fire.key, fire.periods)
+        for identifier in unit.charges:
+            tables.charge(unit.shard, identifier)
+    put_aside = [key for unit in admitted if unit.unstash for key in _stash_of(tables, unit)]
     for unit in admitted:
-        _apply(tables, unit, now, node)
+        _apply(tables, unit, now, by)
+    _apply_stashes(tables, admitted, put_aside)
     for unit in admitted:
         # Last: what another unit of the batch has acknowledged is not taken back any more.
         for identifier in unit.withdraws:
             if (unit.shard, identifier) in tables.messages:
-                _take_back(tables, unit.shard, identifier, now, node)
+                _take_back(tables, unit.shard, identifier, now, by)
     return result
 
 
@@ -65,6 +76,11 @@ def _refusal(tables: Tables, unit: Unit, now: float) -> str:
             stored = tables.messages.get((unit.shard, identifier))
             if stored is None or stored.held is not held:
                 return f"message {identifier} of shard {unit.shard} is not {'held' if held else 'waiting'} there"
+    for identifier in unit.stashes:
+        name = "" if unit.actor is None else unit.actor.address
+        stored = tables.messages.get((unit.shard, identifier))
+        if stored is None or stored.held or stored.envelope.recipient != name:
+            return f"message {identifier} of shard {unit.shard} is not waiting for {name} there"
     return _timer_or_decision_refusal(tables, unit, now) if unit.fires or unit.moves else ""
 
 
@@ -73,8 +89,12 @@ def _timer_or_decision_refusal(tables: Tables, unit: Unit, now: float) -> str:
         timer = tables.timers.get((unit.shard, fire.address, fire.key))
         if timer is None or timer.timer.generation != fire.generation:
             return f"timer {fire.key!r} of {fire.address} was cancelled or set anew"
-        if timer.due > now + FIRE_SLACK_SECONDS:
-            return f"timer {fire.key!r} of {fire.address} is due in {timer.due - now:.3f} s, not yet"
+        period = timer.timer.period_seconds
+        if fire.periods < 1 or (fire.periods > 1 and period <= 0):
+            return f"timer {fire.key!r} of {fire.address} cannot fire {fire.periods} periods of {period} s"
+        if timer.due + (fire.periods - 1) * period > now + FIRE_SLACK_SECONDS:
+            due_seconds = timer.due - now
+            return f"timer {fire.key!r} of {fire.address} is due in {due_seconds:.3f} s, not yet {fire.periods} times"
     for move in unit.moves:
         decision = tables.decisions.get(move.decision)
         if move.must and (decision is None or decision.status != move.before):
@@ -97,7 +117,7 @@ def _rows_touched(unit: Unit) -> Iterator[Hashable]:
     shard = unit.shard
     if unit.actor is not None:
         yield unit.actor.address
-    for identifiers in (unit.acks, unit.releases, unit.drops):
+    for identifiers in (unit.acks, unit.releases, unit.drops, unit.stashes):
         for identifier in identifiers:
             yield shard, identifier
     for retry in unit.retries:
@@ -131,7 +151,7 @@ def _check_keys(tables: Tables, units: Sequence[Unit]) -> None:
             decisions.add(decision.id)
 
 
-def _apply(tables: Tables, unit: Unit, now: float, node: int) -> None:
+def _apply(tables: Tables, unit: Unit, now: float, by: _Writer) -> None:
     shard = unit.shard
     if unit.actor is not None:
         tables.actors[unit.actor.shard, unit.actor.address] = copy(unit.actor)
@@ -139,7 +159,7 @@ def _apply(tables: Tables, unit: Unit, now: float, node: int) -> None:
         tables.delete(shard, identifier)
     for turn in unit.turns:
         turn = copy(turn)  # noqa: PLW2901 - the caller's row stays as it is
-        turn.at = now
+        turn.epoch, turn.at = by.epoch, now
         tables.turns.setdefault(turn.recipient, []).append(turn)
     for envelope in unit.sends:
         tables.put(envelope, now)
@@ -147,18 +167,22 @@ def _apply(tables: Tables, unit: Unit, now: float, node: int) -> None:
         event = copy(event)  # noqa: PLW2901
         event.at = now
         tables.events.setdefault(event.address, []).append(event)
-    _apply_moves_of_messages(tables, unit, now, node)
+    _apply_moves_of_messages(tables, unit, now, by)
     _apply_timers(tables, unit, now)
     if unit.decisions or unit.moves:
         _apply_decisions(tables, unit, now)
 
 
-def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float, node: int) -> None:
+def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float, by: _Writer) -> None:
     shard = unit.shard
     for retry in unit.retries:
         stored = tables.messages[shard, retry.id]
         stored.due = now + retry.delay_seconds
         envelope = stored.envelope
+        # A call that is noted as begun has not failed.
+        if retry.failures > envelope.failures or (retry.deliveries > envelope.deliveries and not retry.started):
+            stored.failing_since = now if stored.failing_since is None else stored.failing_since
+        envelope.losses, envelope.timeouts = retry.losses, retry.timeouts
         envelope.deliveries, envelope.failures = retry.deliveries, retry.failures
         envelope.last_error, envelope.started = retry.last_error, retry.started
     for envelope in unit.holds:
@@ -166,22 +190,39 @@ def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float, node: int) 
     for identifier in unit.releases:
         tables.release(shard, identifier)
     for identifier in unit.drops:
-        _take_back(tables, shard, identifier, now, node)
+        _take_back(tables, shard, identifier, now, by)
     for letter in unit.dead:
         letter = copy(letter)  # noqa: PLW2901
         letter.envelope, letter.at = copy(letter.envelope), now
-        letter.envelope.delay_seconds = 0.0
+        letter.envelope.delay_seconds = letter.envelope.failing_seconds = 0.0
         tables.dead.append(letter)
 
 
-def _take_back(tables: Tables, shard: int, identifier: int, now: float, node: int) -> None:
+def _stash_of(tables: Tables, unit: Unit) -> list[tuple[int, int]]:
+    """What a unit's actor has put aside so far."""
+    if unit.actor is None:
+        return []
+    return [(unit.shard, identifier) for identifier in tables.held(unit.shard, unit.actor.address)]
+
+
+def _apply_stashes(tables: Tables, units: Sequence[Unit], put_aside: Sequence[tuple[int, int]]) -> None:
+    for key in put_aside:
+        stored = tables.messages.get(key)
+        if stored is not None and stored.held:  # else this batch dropped or released it
+            tables.release(*key)
+    for unit in units:
+        for identifier in unit.stashes:
+            tables.stash(unit.shard, identifier)
+
+
+def _take_back(tables: Tables, shard: int, identifier: int, now: float, by: _Writer) -> None:
     """Delete a message that is not handled any more; its turn row says so, for every message's end is on record."""
     e = tables.messages[shard, identifier].envelope
     tables.delete(shard, identifier)
     turn = TurnRow(
         shard, e.id, e.recipient, e.sender, e.type, e.lane, e.sender_seq, 0, "cancelled", e.causation, e.deliveries
     )
-    turn.node, turn.at = node, now
+    turn.node, turn.epoch, turn.at = by.node, by.epoch, now
     tables.turns.setdefault(turn.recipient, []).append(turn)
 
 
@@ -194,13 +235,13 @@ def _apply_timers(tables: Tables, unit: Unit, now: float) -> None:
 
 
 def _apply_decisions(tables: Tables, unit: Unit, now: float) -> None:
-    for decision in unit.decisions:
-        decision = copy(decision)  # noqa: PLW2901
-        decision.requested_at = now
-        decision.expires_at = now + decision.expires_seconds if decision.expires_seconds > 0 else 0.0
-        tables.decisions[decision.id] = decision
     for move in unit.moves:
         known = tables.decisions.get(move.decision)
         if known is not None and known.status == move.before:
             known.status = move.after
             known.note = move.note or known.note
+    for decision in unit.decisions:
+        decision = copy(decision)  # noqa: PLW2901
+        decision.requested_at = now
+        decision.expires_at = now + decision.expires_seconds if decision.expires_seconds > 0 else 0.0
+        tables.decisions[decision.id] = decision

@@ -4,6 +4,7 @@ The lock stands for what the session-level lock is in a database: held from join
 has died or left. Invariant: a node's epoch changes only when it is superseded, and a shard has at most one owner.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -29,6 +30,7 @@ class Node:
         self.epoch = epoch
         self.info = info
         self.beat = beat
+        self.joined_at = beat
         self.ended_at = 0.0
         self.status: Literal["up", "draining", "left", "dead"] = "up"
         self.locked = True
@@ -138,9 +140,7 @@ class Cluster:
 
     def members(self, now: float) -> list[Member]:
         """All nodes that serve or still own shards, by number."""
-        counts: dict[int, int] = {}
-        for owner in self.owners.values():
-            counts[owner] = counts.get(owner, 0) + 1
+        counts = Counter(self.owners.values())
         return [
             Member(
                 number=node.number,
@@ -151,6 +151,7 @@ class Cluster:
                 shards=counts.get(node.number, 0),
                 label=node.info.label,
                 guest=node.info.guest,
+                capabilities=node.info.capabilities,
             )
             for _, node in sorted(self.nodes.items())
             if node.serves or node.number in counts

@@ -45,22 +45,27 @@ class MemorySession:
         """See `Session.commit`."""
         await self._reach("commit")
         self._fence()
-        result = batch.write(self._store.tables, units, self._store.clock(), self.number)
+        result = batch.write(self._store.tables, units, self._store.clock(), self.number, self.epoch)
         if self._store.lost_answer(self.number):
             raise StoreUnavailable("the answer to a commit was lost; the versions tell whether it landed")
         return result
 
     async def ready(
-        self, shards: Sequence[int], *, per_actor: int, limit: int, beyond: str = ""
+        self, shards: Sequence[int], *, per_actor: int, limit: int, beyond: str = "", standing: bool = True
     ) -> tuple[list[Envelope], str]:
         """See `Session.ready`. A mailbox with fewer than `per_actor` (and `limit`) messages is given whole."""
         await self._reach("ready")
-        return self._store.tables.ready(shards, per_actor, limit, beyond, self._store.clock())
+        return self._store.tables.ready(shards, per_actor, limit, beyond, self._store.clock(), standing=standing)
 
     async def mailbox(self, shard: int, address: str, *, limit: int) -> list[Envelope]:
         """See `Session.mailbox`."""
         await self._reach("mailbox")
         return self._store.tables.waiting(shard, address, limit, self._store.clock())
+
+    async def backlog(self, shard: int, address: str, *, limit: int) -> int:
+        """See `Session.backlog`."""
+        await self._reach("backlog")
+        return min(self._store.tables.count(shard, address), limit)
 
     async def load(self, addresses: Sequence[tuple[int, str]]) -> list[ActorRow]:
         """See `Session.load`."""
@@ -103,6 +108,19 @@ class MemorySession:
             self._store.members_changed(self.number)
         if given and to is not None:
             self._store.wake_node(to, Wake(frozenset(given), members_changed=True))
+
+    async def publish_full(self, full: Sequence[tuple[int, str]], room: Sequence[tuple[int, str]]) -> None:
+        """See `Session.publish_full`."""
+        await self._reach("publish_full")
+        self._fence()
+        owners, known = self._store.cluster.owners, self._store.tables.full
+        known.difference_update(place for place in room if owners.get(place[0]) == self.number)
+        known.update(place for place in full if owners.get(place[0]) == self.number)
+
+    async def full(self) -> set[str]:
+        """See `Session.full`."""
+        await self._reach("full")
+        return {address for _, address in self._store.tables.full}
 
     async def members(self) -> list[Member]:
         """See `Session.members`."""

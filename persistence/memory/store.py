@@ -17,7 +17,7 @@ from ...mailbox.address import CLIENT_SHARD, shard_of
 from ...mailbox.envelope import DeadLetter, Envelope
 from ...mailbox.errors import AlreadyDecided, BadRow, Conflict, NotFound, StoreUnavailable
 from ..port import Port, RealPort, Signal
-from ..rows import ActorRow, Decision, DecisionStatus, EventRow, MessageView, TurnRow, Verdict
+from ..rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, Timer, TurnRow, Verdict
 from ..store import NodeInfo, Wake
 from .cluster import Cluster
 from .intake import Intake
@@ -179,8 +179,11 @@ class MemoryStore:
             self._receivers[address].remove(came)
             if not self._receivers[address]:
                 del self._receivers[address]
+        now = self.clock()
         for envelope in found:
             self.tables.delete(shard, envelope.id)
+            # What was taken leaves its row, like all that was handled.
+            self.tables.turns.setdefault(address, []).append(_taken(envelope, now))
         return found
 
     # -- looking
@@ -214,6 +217,24 @@ class MemoryStore:
         """See `Store.waiting`."""
         await self._reach()
         return self.tables.waiting_of_type(type, limit, self.clock())
+
+    async def calls(self, address: str, *, limit: int = 100) -> list[MessageView]:
+        """See `Store.calls`."""
+        await self._reach()
+        return self.tables.calls_of(address, limit, self.clock())
+
+    async def timers(self, address: str, *, limit: int = 100) -> list[Timer]:
+        """See `Store.timers`."""
+        await self._reach()
+        shard, now = shard_of(address), self.clock()
+        due = self.tables.due([shard], float("inf"), len(self.tables.timers), now)
+        return [timer for timer in due if timer.address == address][:limit]
+
+    async def owner(self, shard: int) -> Member | None:
+        """See `Store.owner`."""
+        await self._reach()
+        number = self.cluster.owners.get(shard)
+        return next((member for member in self.cluster.members(self.clock()) if member.number == number), None)
 
     async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
         """See `Store.dead_letters`."""
@@ -267,13 +288,13 @@ def _check_open(decision: Decision, verdict: Verdict, now: float) -> None:
             f"decision {decision.id} was {decision.status} by {decision.decided_by or 'the system'} "
             f"at {_moment(decision.decided_at)}; a decision is made once"
         )
-    if verdict.status != "expired" and 0 < decision.expires_at <= now:
-        raise AlreadyDecided(f"decision {decision.id} expired at {_moment(decision.expires_at)}; ask for a new one")
     if decision.digest != verdict.digest:
         raise Conflict(
             f"decision {decision.id}: the digest {verdict.digest[:12]} is not that of the arguments on record "
             f"({decision.digest[:12]}); look at it again"
         )
+    if verdict.status != "expired" and 0 < decision.expires_at <= now:
+        raise AlreadyDecided(f"decision {decision.id} expired at {_moment(decision.expires_at)}; ask for a new one")
 
 
 def _moment(seconds: float) -> str:
@@ -286,3 +307,21 @@ def _at_once(_number: int, _wake: Wake) -> tuple[float, ...]:
 
 def _never(_number: int) -> bool:
     return False
+
+
+def _taken(envelope: Envelope, now: float) -> TurnRow:
+    """The row of an answer that its asker outside has taken."""
+    return TurnRow(
+        envelope.shard,
+        envelope.id,
+        envelope.recipient,
+        envelope.sender,
+        envelope.type,
+        envelope.lane,
+        envelope.sender_seq,
+        0,
+        "done",
+        envelope.causation,
+        envelope.deliveries,
+        at=now,
+    )

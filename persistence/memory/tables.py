@@ -11,12 +11,23 @@ from collections.abc import Iterable
 from copy import copy
 from heapq import merge
 from itertools import islice
-from math import floor
 
 import msgspec
 
+from ...mailbox.address import shard_of
 from ...mailbox.envelope import DeadLetter, Envelope
-from ..rows import ActorRow, Decision, DecisionStatus, EventRow, MessageView, Timer, TurnRow, Verdict
+from ..rows import (
+    STANDING,
+    UNREADABLE,
+    ActorRow,
+    Decision,
+    DecisionStatus,
+    EventRow,
+    MessageView,
+    Timer,
+    TurnRow,
+    Verdict,
+)
 from .ordered import Ordered
 
 
@@ -27,6 +38,8 @@ class Stored(msgspec.Struct, gc=False):
     due: float
     sent_at: float
     held: bool
+    failing_since: float | None = None
+    """When it was tried again for the first time."""
 
 
 class StoredTimer(msgspec.Struct, gc=False):
@@ -68,12 +81,18 @@ class Tables:
         self.dead: list[DeadLetter] = []
         self.decisions: dict[str, Decision] = {}
         self.audit: list[AuditRow] = []
+        self.full: set[tuple[int, str]] = set()
+        """Mailboxes (shard, address) that take no more from other actors, as their owners told."""
 
     # -- messages
 
     def put(self, envelope: Envelope, now: float, *, held: bool = False) -> None:
         """Add a message to its mailbox."""
-        stored = Stored(copy(envelope), now + envelope.delay_seconds, now, held)
+        new = copy(envelope)
+        # What happens to a message is told by retries; a new one begins without.
+        new.losses = new.timeouts = 0
+        new.failing_seconds = 0.0
+        stored = Stored(new, now + envelope.delay_seconds, now, held)
         self.messages[envelope.shard, envelope.id] = stored
         place = (envelope.shard, envelope.recipient)
         mailbox = self.mailboxes.get(place)
@@ -118,6 +137,25 @@ class Tables:
         mailbox.held.remove((int(stored.envelope.lane), identifier))
         self._make_ready(mailbox, stored.envelope)
 
+    def stash(self, shard: int, identifier: int) -> None:
+        """Hold a message that waits."""
+        stored = self.messages[shard, identifier]
+        stored.held = True
+        mailbox = self.mailboxes[shard, stored.envelope.recipient]
+        self._leave_ready(mailbox, stored.envelope)
+        mailbox.held.add((int(stored.envelope.lane), identifier))
+
+    def charge(self, shard: int, identifier: int) -> None:
+        """One loss more for a message, where it is still there."""
+        stored = self.messages.get((shard, identifier))
+        if stored is not None:
+            stored.envelope.losses += 1
+
+    def held(self, shard: int, recipient: str) -> list[int]:
+        """Ids of what is held for a recipient in one shard."""
+        mailbox = self.mailboxes.get((shard, recipient))
+        return [] if mailbox is None else [identifier for _, identifier in mailbox.held]
+
     def waiting(self, shard: int, recipient: str, limit: int, now: float) -> list[Envelope]:
         """The first messages of one mailbox that are not held."""
         mailbox = self.mailboxes.get((shard, recipient))
@@ -126,7 +164,7 @@ class Tables:
         return [_out(self.messages[shard, identifier], now) for _, identifier in mailbox.ready.first(limit)]
 
     def ready(
-        self, shards: Iterable[int], per_actor: int, limit: int, beyond: str, now: float
+        self, shards: Iterable[int], per_actor: int, limit: int, beyond: str, now: float, *, standing: bool = True
     ) -> tuple[list[Envelope], str]:
         """Windows of all mailboxes with something ready; a mailbox's window is never cut by the end of a page."""
         window = min(per_actor, limit)
@@ -142,9 +180,16 @@ class Tables:
                 room = limit - len(found)
                 if room < window and len(self.mailboxes[shard, name].ready) > room:
                     return found, cursor
-                found += self.waiting(shard, name, window, now)
+                messages = self.waiting(shard, name, window, now)
+                if not standing and self._stands(shard, name):
+                    messages = [envelope for envelope in messages if envelope.lane == 0]
+                found += messages
                 cursor = f"{shard}{name}"
         return found, ""
+
+    def _stands(self, shard: int, name: str) -> bool:
+        row = self.actors.get((shard, name))
+        return row is not None and row.status in STANDING and not row.reason.startswith(UNREADABLE)
 
     def peek(self, address: str, limit: int, now: float) -> list[MessageView]:
         """All messages of a mailbox, in whatever shards they are, held ones included."""
@@ -152,7 +197,7 @@ class Tables:
         keys = sorted(
             (lane, identifier, shard) for shard, box in places for lane, identifier in (*box.ready, *box.held)
         )
-        return [_view(self.messages[shard, identifier], now) for _, identifier, shard in keys[:limit]]
+        return [self._view(self.messages[shard, identifier], now) for _, identifier, shard in keys[:limit]]
 
     def waiting_of_type(self, type: str, limit: int, now: float) -> list[MessageView]:
         """Messages of one type in any mailbox, held ones left out, in order of shard and id."""
@@ -162,7 +207,25 @@ class Tables:
             for _, identifier in box.ready
             if self.messages[shard, identifier].envelope.type == type
         )
-        return [_view(self.messages[key], now) for key in keys[:limit]]
+        return [self._view(self.messages[key], now) for key in keys[:limit]]
+
+    def _view(self, stored: Stored, now: float) -> MessageView:
+        envelope = _out(stored, now)
+        if stored.held:
+            # A gated call is for a worker, which has no row.
+            stashed = (envelope.shard, envelope.recipient) in self.actors
+            return MessageView(envelope, "stashed" if stashed else "held", stored.sent_at)
+        return MessageView(envelope, "retrying" if envelope.delay_seconds > 0 else "ready", stored.sent_at)
+
+    def calls_of(self, address: str, limit: int, now: float) -> list[MessageView]:
+        """What an actor has asked of workers, and of others in its shard, and has no outcome yet, in order of id."""
+        shard = shard_of(address)
+        keys = sorted(
+            key
+            for key, stored in self.messages.items()
+            if key[0] == shard and stored.envelope.reply_to == stored.envelope.sender == address
+        )
+        return [self._view(self.messages[key], now) for key in keys[:limit]]
 
     def count(self, shard: int, recipient: str) -> int:
         """How many messages a mailbox holds."""
@@ -220,15 +283,14 @@ class Tables:
         if stored is not None:
             self.timer_order[shard].remove((stored.due, address, key))
 
-    def fire_timer(self, shard: int, address: str, key: str, now: float) -> None:
-        """Move a timer that was due to its next due time, past any that were missed; or delete it."""
+    def fire_timer(self, shard: int, address: str, key: str, periods: int) -> None:
+        """Move a timer that was due on by so many of its periods; or delete it where it has none."""
         stored = self.timers[shard, address, key]
         period = stored.timer.period_seconds
         if period <= 0:
             self.cancel_timer(shard, address, key)
             return
-        elapsed = max(1, floor((now - stored.due) / period) + 1)
-        self.set_timer(stored.timer, stored.due + elapsed * period)
+        self.set_timer(stored.timer, stored.due + periods * period)
 
     def due(self, shards: Iterable[int], until: float, limit: int, now: float) -> list[Timer]:
         """Timers due until then, soonest first."""
@@ -251,10 +313,6 @@ class Tables:
 def _out(stored: Stored, now: float) -> Envelope:
     envelope = copy(stored.envelope)
     envelope.delay_seconds = max(0.0, stored.due - now)
+    if stored.failing_since is not None:
+        envelope.failing_seconds = max(0.0, now - stored.failing_since)
     return envelope
-
-
-def _view(stored: Stored, now: float) -> MessageView:
-    envelope = _out(stored, now)
-    state = "held" if stored.held else "retrying" if envelope.delay_seconds > 0 else "ready"
-    return MessageView(envelope, state, stored.sent_at)  # type: ignore[arg-type]

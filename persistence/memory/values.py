@@ -34,7 +34,9 @@ def check_unit(unit: Unit) -> None:
     ):  # fmt: skip
         for row in rows:
             check(row)
-    for values in (unit.acks, unit.releases, unit.drops, unit.withdraws, unit.timers_cancelled):
+    for values in (
+        unit.acks, unit.charges, unit.releases, unit.drops, unit.withdraws, unit.stashes, unit.timers_cancelled,
+    ):  # fmt: skip
         for value in values:
             if (fault := _fault(value)) is not None:
                 raise BadRow(f"unit of shard {unit.shard}: {fault}; the turn that wrote it is at fault")
@@ -47,16 +49,19 @@ def check(row: msgspec.Struct) -> None:
         BadRow: with the row, the field and what is wrong with it.
     """
     texts, wholes, lengths, envelopes = _columns(type(row))
-    text = "".join(texts(row))
-    numbers = wholes(row)
-    if (
-        "\0" in text
-        or not (text.isascii() or _encodable(text))
-        or min(numbers) < _LOWEST
-        or max(numbers) > _HIGHEST
-        or not isfinite(sum(lengths(row)))
-    ):
-        _refuse(row)
+    try:
+        text = "".join(texts(row))
+        numbers = wholes(row)
+        if (
+            "\0" in text
+            or not (text.isascii() or _encodable(text))
+            or min(numbers) < _LOWEST
+            or max(numbers) > _HIGHEST
+            or not isfinite(sum(lengths(row)))
+        ):
+            _refuse(row)
+    except TypeError as error:
+        raise BadRow(f"{type(row).__name__}: a value has another type than its column ({error})") from error
     for envelope in envelopes(row):
         check(envelope)
 

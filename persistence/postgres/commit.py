@@ -21,13 +21,16 @@ _I, _T, _F, _B, _Y = integers, texts, floats, bools, byte_strings
 
 
 def _section(kind: type[msgspec.Struct], packers: Iterable[_Packer]) -> list[_Packer | None]:
-    # The store's clock says when: a time is not sent.
-    return [None if field == "at" else pack for field, pack in zip(kind.__struct_fields__, packers, strict=True)]
+    return [None if field in _NOT_SENT else pack for field, pack in zip(kind.__struct_fields__, packers, strict=True)]
 
+
+# The store's clock says when, the commit under which epoch, and what happened to a message is told by retries: a new
+# one begins without.
+_NOT_SENT = ("at", "epoch", "losses", "timeouts", "failing_seconds")
 
 # In the order of the fields of the row classes, which is that of the types in functions/2_commit.sql.
-_ACTOR = _section(ActorRow, (_I, _T, _T, _I, _I, _T, _T, _Y, _I, _I, _I, _I, _T))
-_MESSAGE = _section(Envelope, (_I, _I, _T, _T, _I, _T, _I, _T, _I, _I, _I, _F, _T, _T, _I, _I, _B, _I))
+_ACTOR = _section(ActorRow, (_I, _T, _T, _I, _I, _T, _T, _Y, _I, _I, _I, _I, _T, _T))
+_MESSAGE = _section(Envelope, (_I, _I, _T, _T, _I, _T, _I, _T, _I, _I, _I, _F, _T, _T, _I, _I, _B, _I, _T, _I, _I, _F))
 _TURN = _section(TurnRow, (_I, _I, _T, _T, _T, _I, _I, _I, _T, _I, _I, _I, _I, _F))
 _EVENT = _section(EventRow, (_I, _T, _I, _T, _T, _F, _I))
 
@@ -91,7 +94,8 @@ def message_columns(envelopes: Sequence[Envelope]) -> Columns | None:
 
 
 _RARE = attrgetter(
-    "retries", "releases", "drops", "withdraws", "dead", "fires", "timers_cancelled", "timers", "moves", "decisions"
+    "retries", "charges", "releases", "drops", "withdraws", "stashes", "unstash", "dead", "fires", "timers_cancelled",
+    "timers", "moves", "decisions",
 )  # fmt: skip
 
 
@@ -99,16 +103,20 @@ def _flatten_rare(unit: Unit, rare: dict[str, list[Any]]) -> None:
     found = _RARE(unit)
     if not any(found):
         return
-    retries, releases, drops, withdraws, dead, fires, cancels, timers, moves, decisions = found
+    retries, charges, releases, drops, withdraws, stashes, unstash, dead, fires, cancels = found[:10]
+    timers, moves, decisions = found[10:]
     # A plan may begin with an empty table and never look at an id: what does not fit 64 bits is refused here.
-    integers([*releases, *drops, *withdraws, *(retry.id for retry in retries)])
+    integers([*charges, *releases, *drops, *withdraws, *stashes, *(retry.id for retry in retries)])
     shard = unit.shard
     owner = unit.actor
     added: dict[str, list[Any]] = {
         "retries": [{**msgspec.structs.asdict(retry), "shard": shard} for retry in retries],
+        "charges": [{"shard": shard, "id": identifier} for identifier in charges],
         "releases": [{"shard": shard, "id": identifier} for identifier in releases],
         "drops": [{"shard": shard, "id": identifier} for identifier in drops],
         "withdraws": [{"shard": shard, "id": identifier} for identifier in withdraws],
+        "stashes": [{"shard": shard, "id": identifier, "recipient": _name(unit)} for identifier in stashes],
+        "unstashes": [{"shard": shard, "address": _name(unit)}] if unstash else [],
         "dead": [dead_letter(letter) for letter in dead],
         "fires": [{**msgspec.structs.asdict(fire), "shard": shard} for fire in fires],
         "cancels": [] if owner is None else [
@@ -122,6 +130,11 @@ def _flatten_rare(unit: Unit, rare: dict[str, list[Any]]) -> None:
     for name, rows in added.items():
         if rows:
             rare.setdefault(name, []).extend(rows)
+
+
+def _name(unit: Unit) -> str:
+    # Only an actor has a stash: no message is for the empty address.
+    return "" if unit.actor is None else unit.actor.address
 
 
 def dead_letter(letter: DeadLetter) -> dict[str, Any]:
@@ -153,6 +166,7 @@ def claims(units: Sequence[Unit]) -> str:
         waiting = [*unit.acks, *(retry.id for retry in unit.retries)]
         messages += [{**here, "id": identifier, "held": False} for identifier in waiting]
         messages += [{**here, "id": identifier, "held": True} for identifier in (*unit.releases, *unit.drops)]
+        messages += [{**here, "id": identifier, "held": False, "recipient": _name(unit)} for identifier in unit.stashes]
         fires += [{**msgspec.structs.asdict(fire), **here} for fire in unit.fires]
         moves += [{**msgspec.structs.asdict(move), **here} for move in unit.moves if move.must]
     return to_json({"actors": actors, "messages": messages, "fires": fires, "moves": moves})
@@ -175,7 +189,7 @@ def overlaps(units: Sequence[Unit]) -> list[int]:
 def _rows_touched(unit: Unit) -> Iterator[Hashable]:
     if unit.actor is not None:
         yield "actor", unit.actor.shard, unit.actor.address
-    for identifier in (*unit.acks, *unit.releases, *unit.drops, *(retry.id for retry in unit.retries)):
+    for identifier in (*unit.acks, *unit.releases, *unit.drops, *unit.stashes, *(retry.id for retry in unit.retries)):
         yield "message", unit.shard, identifier
     for fire in unit.fires:
         yield "timer", unit.shard, fire.address, fire.key

@@ -56,8 +56,8 @@ def translated() -> Iterator[None]:
         raise StoreUnavailable(f"no connection to the database is free ({error}); try again") from error
     except psycopg.Error as error:
         raise translate(error) from error
-    except (UnicodeEncodeError, struct.error, OverflowError) as error:
-        # Refused before it was sent: a lone surrogate, a number that does not fit 64 bits.
+    except (UnicodeEncodeError, struct.error, OverflowError, TypeError, AttributeError) as error:
+        # Refused before it was sent: a lone surrogate, a number that does not fit 64 bits, a value of another type.
         raise BadRow(f"a value cannot be stored ({_reason(error)}); the turn that wrote it is at fault") from error
 
 

@@ -5,6 +5,7 @@
 -- Who writes what
 --   node, heartbeat, shard   a node for itself; a successor for a dead one (functions/nodes.sql)
 --   actor, message, timer, turn, journal, dead_letter   the node that owns the shard, in commit_batch
+--   full_mailbox             the node that owns the shard, in publish_full
 --   message                  besides: anyone inserts (send, decide); an outside asker empties its own mailbox
 --   decision                 inserted by a run's turn; changes by compare-and-set only (decide, commit_batch)
 --   audit, journal, turn     append only; removed by retention, never changed
@@ -42,6 +43,7 @@ CREATE TABLE callboard.node (
     guest          boolean NOT NULL,
     joined_at      timestamptz NOT NULL,
     ended_at       timestamptz,
+    capabilities   text NOT NULL DEFAULT '',                               -- JSON; what it can read, with versions
     CHECK ((status IN ('up', 'draining')) = (ended_at IS NULL))
 );
 
@@ -70,7 +72,7 @@ CREATE TABLE callboard.actor (
     address        text COLLATE "C" NOT NULL CHECK (address <> ''),
     kind           text COLLATE "C" NOT NULL CHECK (kind <> ''),
     version        bigint NOT NULL CHECK (version > 0),
-    incarnation    integer NOT NULL CHECK (incarnation > 0),
+    incarnation    integer NOT NULL CHECK (incarnation >= 0),              -- 0: parked before it ever began
     status         text NOT NULL CHECK (status IN
                    ('active', 'failed', 'parked', 'paused', 'completed', 'cancelled', 'escalated', 'stopped')),
     reason         text NOT NULL,
@@ -80,6 +82,7 @@ CREATE TABLE callboard.actor (
     sent           bigint NOT NULL CHECK (sent >= 0),
     events         bigint NOT NULL CHECK (events >= 0),
     summary        text NOT NULL,
+    bonds          text NOT NULL DEFAULT '',
     PRIMARY KEY (shard, address)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 -- Partial only so that it cannot be taken for a way to one address (see commit_batch on plans).
@@ -106,10 +109,15 @@ CREATE TABLE callboard.message (
     sent_by_node  integer NOT NULL,
     held          boolean NOT NULL,
     sent_at       timestamptz NOT NULL,
+    headers       text NOT NULL DEFAULT '',           -- JSON text of what few carry
+    losses        integer NOT NULL DEFAULT 0,
+    timeouts      integer NOT NULL DEFAULT 0,
+    failing_since timestamptz,                        -- its first retry
     PRIMARY KEY (shard, id)
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 20000);
--- A held message is in neither the way nor the cost of what is ready.
+-- A held message is in neither the way nor the cost of what is ready. One that an actor put aside is held too; it is
+-- told from a gated call by its recipient, which is that actor and not a worker.
 CREATE INDEX message_ready ON callboard.message (shard, recipient, lane, id) WHERE NOT held;
 CREATE INDEX message_held ON callboard.message (shard, recipient, lane, id) WHERE held;
 
@@ -128,6 +136,13 @@ CREATE TABLE callboard.timer (
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX timer_due ON callboard.timer (shard, due_at);
 
+-- Mailboxes that take no more from other actors, as their owners told; a hint for senders of all nodes, not a bound.
+CREATE TABLE callboard.full_mailbox (
+    shard    integer NOT NULL,
+    address  text COLLATE "C" NOT NULL CHECK (address <> ''),
+    PRIMARY KEY (shard, address)
+);
+
 -- What happened -----------------------------------------------------------------------------------------------------
 
 -- The recipient comes before the id in the key (not (shard, id)): `turns` of one actor is what people ask for, and one
@@ -141,7 +156,8 @@ CREATE TABLE callboard.turn (
     lane        smallint NOT NULL,
     sender_seq  bigint NOT NULL,
     version     bigint NOT NULL,
-    outcome     text NOT NULL CHECK (outcome IN ('done', 'refused', 'dead', 'cancelled')),
+    outcome     text NOT NULL CHECK (outcome IN
+                ('done', 'refused', 'dead', 'cancelled', 'stashed', 'late')),
     causation   bigint NOT NULL,
     deliveries  integer NOT NULL,
     node        integer NOT NULL,
@@ -183,7 +199,10 @@ CREATE TABLE callboard.dead_letter (
     sent_by_node  integer NOT NULL,
     reason        text NOT NULL CHECK (reason <> ''),
     detail        text NOT NULL,
-    at            timestamptz NOT NULL
+    at            timestamptz NOT NULL,
+    headers       text NOT NULL DEFAULT '',
+    losses        integer NOT NULL DEFAULT 0,
+    timeouts      integer NOT NULL DEFAULT 0
 );
 CREATE INDEX dead_letter_recipient ON callboard.dead_letter (recipient, number);
 

@@ -69,7 +69,13 @@ class PostgresSession:
         info = self._info
         [(self.number, self.epoch)] = await link.run(
             "join_node",
-            {"boot": info.boot, "label": info.label, "lease_seconds": info.lease_seconds, "guest": info.guest},
+            {
+                "boot": info.boot,
+                "label": info.label,
+                "lease_seconds": info.lease_seconds,
+                "guest": info.guest,
+                "capabilities": info.capabilities,
+            },
         )
         await link.run("name_session", {"name": self._name("commit")})
         await self._prepare(link, "commit")
@@ -145,7 +151,7 @@ class PostgresSession:
         return found
 
     async def ready(
-        self, shards: Sequence[int], *, per_actor: int, limit: int, beyond: str = ""
+        self, shards: Sequence[int], *, per_actor: int, limit: int, beyond: str = "", standing: bool = True
     ) -> tuple[list[Envelope], str]:
         """See `Session.ready`. A mailbox with fewer than `per_actor` (and `limit`) messages is given whole."""
         first, _, recipient = beyond.partition("|")
@@ -158,6 +164,7 @@ class PostgresSession:
                 "beyond": recipient,
                 "per_actor": min(per_actor, limit),
                 "limit": limit + 1,  # one more tells whether that was all
+                "standing": standing,
             },
         )
         found = [Envelope(*row) for row in rows]
@@ -171,6 +178,12 @@ class PostgresSession:
         """See `Session.mailbox`."""
         rows = await self._links["read"].run("mailbox", {"shard": shard, "address": address, "limit": limit})
         return [Envelope(*row) for row in rows]
+
+    async def backlog(self, shard: int, address: str, *, limit: int) -> int:
+        """See `Session.backlog`."""
+        wanted = {"shard": shard, "address": address, "limit": limit}
+        [(amount,)] = await self._links["read"].run("backlog", wanted)
+        return int(amount)
 
     async def load(self, addresses: Sequence[tuple[int, str]]) -> list[ActorRow]:
         """See `Session.load`."""
@@ -210,6 +223,20 @@ class PostgresSession:
     async def give(self, shards: Sequence[int], to: int | None) -> None:
         """See `Session.give`. Where `to` does not serve any more, the shards belong to nobody."""
         await self._links["control"].run("give", self._mine(shards=integers(list(shards)), to=to))
+
+    async def publish_full(self, full: Sequence[tuple[int, str]], room: Sequence[tuple[int, str]]) -> None:
+        """See `Session.publish_full`."""
+        wanted = self._mine(
+            full_shards=integers([shard for shard, _ in full]),
+            full=texts([address for _, address in full]),
+            room_shards=integers([shard for shard, _ in room]),
+            room=texts([address for _, address in room]),
+        )
+        await self._links["control"].run("publish_full", wanted)
+
+    async def full(self) -> set[str]:
+        """See `Session.full`."""
+        return {row[0] for row in await self._links["read"].run("full")}
 
     async def members(self) -> list[Member]:
         """See `Session.members`."""

@@ -20,7 +20,7 @@ from ...mailbox.address import shard_of
 from ...mailbox.envelope import DeadLetter, Envelope
 from ...mailbox.errors import AlreadyDecided, Conflict, NotFound, StoreUnavailable, UsageError
 from ..port import Port
-from ..rows import ActorRow, Decision, DecisionStatus, EventRow, MessageView, TurnRow, Verdict
+from ..rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, Timer, TurnRow, Verdict
 from ..store import NodeInfo
 from .arrays import byte_strings, texts
 from .commit import message_columns, to_json
@@ -210,6 +210,21 @@ class PostgresStore:
         """See `Store.waiting`."""
         rows = await self._run("waiting", {"type": type, "limit": limit})
         return [MessageView(Envelope(*row[:-2]), row[-2], row[-1]) for row in rows]
+
+    async def calls(self, address: str, *, limit: int = 100) -> list[MessageView]:
+        """See `Store.calls`."""
+        rows = await self._run("calls", {"shard": shard_of(address), "address": address, "limit": limit})
+        return [MessageView(Envelope(*row[:-2]), row[-2], row[-1]) for row in rows]
+
+    async def timers(self, address: str, *, limit: int = 100) -> list[Timer]:
+        """See `Store.timers`."""
+        rows = await self._run("timers", {"shard": shard_of(address), "address": address, "limit": limit})
+        return [Timer(*row) for row in rows]
+
+    async def owner(self, shard: int) -> Member | None:
+        """See `Store.owner`."""
+        rows = await self._run("owner", {"shard": shard})
+        return Member(*rows[0]) if rows else None
 
     async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
         """See `Store.dead_letters`."""

@@ -14,6 +14,8 @@ from callboard.persistence.unit import Retry, Unit
 AGENT = "/desk/agent:1"
 OTHER = "/desk/agent:2"
 DESK = "/desk/approvals"
+TOOL = "/sys/tool"
+"""A worker: no actor ever has this address."""
 SHARD = shard_of(AGENT)
 
 _ids = count(1_000_000)
@@ -35,6 +37,11 @@ def message(to: str = AGENT, **fields: Any) -> Envelope:
         "body": '{"type":"note"}',
     }
     return Envelope(**{**row, **fields})
+
+
+def call(shard: int = SHARD, **fields: Any) -> Envelope:
+    """A message to a worker, in the shard of the actor that asks."""
+    return message(TOOL, shard=shard, **fields)
 
 
 def actor(address: str = AGENT, version: int = 1, **fields: Any) -> ActorRow:
@@ -67,6 +74,7 @@ def turn(envelope: Envelope, version: int = 1, outcome: str = "done") -> TurnRow
         sender_seq=envelope.sender_seq,
         version=version,
         outcome=outcome,
+        causation=envelope.causation,
     )
 
 

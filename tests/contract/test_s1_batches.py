@@ -10,7 +10,9 @@ from tests.contract.build import (
     AGENT,
     OTHER,
     SHARD,
+    TOOL,
     actor,
+    call,
     dead,
     decision,
     event,
@@ -29,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_s1_a_unit_writes_all_its_rows(store: Store, node: Session) -> None:
-    handled, given_up, out, held = message(), message(), message(OTHER), message()
+    handled, given_up, out, held = message(), message(), message(OTHER), call()
     await write(node, work(sends=[handled, given_up]))
     await write(
         node,
@@ -53,7 +55,7 @@ async def test_s1_a_unit_writes_all_its_rows(store: Store, node: Session) -> Non
         (handled.id, "done"),
         (given_up.id, "dead"),
     ]
-    assert [(view.envelope.id, view.state) for view in await store.peek(AGENT)] == [(held.id, "held")]
+    assert [(view.envelope.id, view.state) for view in await store.peek(TOOL)] == [(held.id, "held")]
     assert [letter.envelope.id for letter in await store.dead_letters(recipient=AGENT)] == [given_up.id]
     assert [event.seq for event in await store.journal(AGENT)] == [1, 2]
     assert [timer.key for timer in await node.due([SHARD], within_seconds=61.0, limit=10)] == ["sla"]
@@ -63,14 +65,14 @@ async def test_s1_a_unit_writes_all_its_rows(store: Store, node: Session) -> Non
 
 
 async def test_s1_a_refused_unit_leaves_out_all_its_rows(store: Store, node: Session) -> None:
-    first, failing, gated = message(), message(), message()
+    first, failing, gated = message(), message(), call()
     await write(
         node,
         unit(
             sends=[first, failing], holds=[gated], decisions=[decision(message_id=gated.id)], timers=[timer("old", 60)]
         ),
     )
-    out, spawned, held = message(OTHER), message("/desk/agent:1/child:1"), message()
+    out, spawned, held = message(OTHER), message("/desk/agent:1/child:1"), call()
     bad = unit(
         expected=7,
         acks=[first.id],
@@ -96,7 +98,7 @@ async def test_s1_a_refused_unit_leaves_out_all_its_rows(store: Store, node: Ses
         (failing.id, 0, 0.0),
     ]
     assert await waiting(node, OTHER) == await waiting(node, spawned.recipient) == []
-    assert [view.envelope.id for view in await store.peek(AGENT) if view.state == "held"] == [gated.id]
+    assert [view.envelope.id for view in await store.peek(TOOL) if view.state == "held"] == [gated.id]
     assert await store.turns(AGENT) == []
     assert await store.journal(AGENT) == []
     assert await store.dead_letters() == []

@@ -18,8 +18,8 @@ async def due(node: Session, within_seconds: float = 0.0, limit: int = 100) -> l
     return await node.due(range(256), within_seconds=within_seconds, limit=limit)
 
 
-def fire(key: str = "sla", generation: int = 1, address: str = AGENT) -> Fire:
-    return Fire(address, key, generation)
+def fire(key: str = "sla", generation: int = 1, address: str = AGENT, periods: int = 1) -> Fire:
+    return Fire(address, key, generation, periods)
 
 
 async def test_s8_a_timer_is_read_as_it_was_set(node: Session) -> None:
@@ -140,10 +140,29 @@ async def test_s8_missed_periods_fold_into_one_fire(world: World, node: Session)
     await world.pass_time(60 * 5 + 30)
     (found,) = await due(node)
     assert found.delay_seconds == pytest.approx(-270.0, abs=2.0)
-    await write(node, work(fires=[fire()], sends=[message()]))
+    await write(node, work(fires=[fire(periods=5)], sends=[message()]))
     assert await due(node) == []
     (found,) = await due(node, 1e6)
     assert found.delay_seconds == pytest.approx(30.0, abs=2.0), "still on the beat of the first"
+
+
+async def test_s8_a_fire_advances_by_the_periods_it_names_and_no_more(world: World, node: Session) -> None:
+    await write(node, unit(timers=[timer(delay_seconds=60.0, period_seconds=60.0)]))
+    await world.pass_time(60 * 5 + 30)
+    assert await refused(node, work(fires=[fire(periods=6)])) == {0}, "the sixth is not due yet"
+    await write(node, work(fires=[fire(periods=2)]))
+    (found,) = await due(node)
+    assert found.delay_seconds == pytest.approx(-150.0, abs=2.0)
+    await write(node, work(fires=[fire(periods=1)]))
+    await write(node, work(fires=[fire(periods=2)]))
+    assert await refused(node, work(fires=[fire()])) == {0}, "fires and what they folded are what has elapsed"
+
+
+@pytest.mark.parametrize(("period_seconds", "periods"), [(60.0, 0), (60.0, -1), (0.0, 2), (0.0, 0), (60.0, 2**62)])
+async def test_s8_a_fire_of_impossible_periods_is_refused(node: Session, period_seconds: float, periods: int) -> None:
+    await write(node, unit(timers=[timer(period_seconds=period_seconds)]))
+    assert await refused(node, work(fires=[fire(periods=periods)])) == {0}
+    assert len(await due(node)) == 1
 
 
 async def test_s8_timers_outlive_their_node(world: World, node: Session) -> None:

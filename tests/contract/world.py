@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from callboard.persistence.memory import MemorySession, MemoryStore
+from callboard.persistence.memory import MemorySession, MemoryStore, invariants
 from callboard.persistence.port import Port, RealPort
 from callboard.persistence.store import NodeInfo, Session, Store
 
@@ -56,6 +56,22 @@ class World(Protocol):
         """Every connection of every node breaks, as when the server restarts; all locks are free."""
         ...
 
+    async def violations(self) -> list[str]:
+        """What breaks an invariant, each with its number first."""
+        ...
+
+    async def charges(self) -> int:
+        """How many failures are charged."""
+        ...
+
+    async def ended(self) -> dict[str, tuple[int, int]]:
+        """Incarnation and version of each actor that has ended."""
+        ...
+
+    async def end_earlier(self, session: Session) -> None:
+        """Pretend that a node that has ended did so an hour before."""
+        ...
+
 
 class MemoryWorld:
     """The memory store, by its own hooks."""
@@ -88,3 +104,15 @@ class MemoryWorld:
 
     async def cut(self) -> None:
         self.store.restart()
+
+    async def violations(self) -> list[str]:
+        return invariants.violations(self.store.tables, self.store.cluster, self.store.clock())
+
+    async def charges(self) -> int:
+        return invariants.charges(self.store.tables)
+
+    async def ended(self) -> dict[str, tuple[int, int]]:
+        return invariants.ended(self.store.tables)
+
+    async def end_earlier(self, session: Session) -> None:
+        self.store.cluster.nodes[session.number].ended_at -= 3600

@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
 from psycopg.abc import Query
 
 from callboard.persistence.port import RealPort
-from callboard.persistence.postgres import PostgresSession, PostgresStore, create_schema
+from callboard.persistence.postgres import PostgresSession, PostgresStore, create_schema, invariants
+from callboard.persistence.postgres.database import Database
 from callboard.persistence.store import NodeInfo, Session
 from tests.contract.world import LEASE_SECONDS, World
 
@@ -24,15 +26,30 @@ BEGIN
 END $$
 """
 
+# Read from a table, so that moving it changes no function: that would make every plan of every session anew.
+_MOVABLE_CLOCK = """
+CREATE TABLE IF NOT EXISTS public.moved (seconds double precision NOT NULL);
+DELETE FROM public.moved;
+INSERT INTO public.moved VALUES (0);
+CREATE OR REPLACE FUNCTION callboard.clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
+    SELECT clock_timestamp() + make_interval(secs => (SELECT seconds FROM public.moved))
+$$;
+"""
+_EMPTY = """
+DELETE FROM callboard.actor; DELETE FROM callboard.message; DELETE FROM callboard.turn; DELETE FROM callboard.journal;
+DELETE FROM callboard.timer; DELETE FROM callboard.dead_letter; DELETE FROM callboard.decision;
+DELETE FROM callboard.audit; DELETE FROM callboard.client_send; DELETE FROM callboard.full_mailbox;
+"""
+
 
 class PostgresWorld:
     """One database."""
 
-    def __init__(self, dsn: str, store: PostgresStore) -> None:
+    def __init__(self, dsn: str, store: PostgresStore, connection: psycopg.AsyncConnection[Any]) -> None:
         self.store = store
         self.port = RealPort()
         self._dsn = dsn
-        self._moved_seconds = 0.0
+        self._connection = connection
         self._real_clock: str | None = None
 
     @asynccontextmanager
@@ -44,12 +61,9 @@ class PostgresWorld:
     async def pass_time(self, seconds: float) -> None:
         if self._real_clock is None:
             self._real_clock = await self._execute("SELECT pg_get_functiondef('callboard.clock'::regproc)")
-        self._moved_seconds += seconds
-        moved = psycopg.sql.SQL(
-            "CREATE OR REPLACE FUNCTION callboard.clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE "
-            "AS $$ SELECT clock_timestamp() + make_interval(secs => {}) $$"
-        ).format(self._moved_seconds)
-        await self._execute(moved)
+            await self._execute(_MOVABLE_CLOCK)
+        moved = psycopg.sql.SQL("UPDATE public.moved SET seconds = seconds + {}")
+        await self._execute(moved.format(seconds))
 
     async def cut(self) -> None:
         await self._execute(
@@ -66,11 +80,14 @@ class PostgresWorld:
         """Empty every table. Much faster than a new database for each test."""
         await self._execute(_WIPE)
 
+    async def empty(self) -> None:
+        """Empty every table but those of nodes, which stay who they are and own what they own."""
+        await self._execute(_EMPTY)
+
     async def _execute(self, sql: Query) -> str:
-        async with await psycopg.AsyncConnection.connect(self._dsn, autocommit=True) as connection:
-            cursor = await connection.execute(sql)
-            row = await cursor.fetchone() if cursor.description else None
-            return "" if row is None else str(row[0])
+        cursor = await self._connection.execute(sql)
+        row = await cursor.fetchone() if cursor.description else None
+        return "" if row is None else str(row[0])
 
     async def outlast_leases(self) -> None:
         # A server younger than two leases takes nobody for silent: wait in it until it is older (once in a test run).
@@ -78,6 +95,24 @@ class PostgresWorld:
         wait = psycopg.sql.SQL(f"SELECT pg_sleep(extract(epoch FROM {youth}))")
         await self._execute(wait.format(2 * LEASE_SECONDS + 0.1))
         await self.pass_time(LEASE_SECONDS + 1)
+
+    async def violations(self) -> list[str]:
+        async with await Database.open(self._dsn, size=1) as database:
+            found = await invariants.breaches(database)
+        # The contract's worlds are never at rest: something waits in most of them.
+        return [f"{b.number} {b.subject} {b.detail}" for b in found if b.invariant != "waiting_messages"]
+
+    async def charges(self) -> int:
+        async with await Database.open(self._dsn, size=1) as database:
+            return await invariants.charges(database)
+
+    async def ended(self) -> dict[str, tuple[int, int]]:
+        async with await Database.open(self._dsn, size=1) as database:
+            return await invariants.ended(database)
+
+    async def end_earlier(self, session: Session) -> None:
+        back = "UPDATE callboard.node SET ended_at = ended_at - interval '1 hour' WHERE number = {}"
+        await self._execute(psycopg.sql.SQL(back).format(session.number))
 
     async def crash(self, session: Session) -> None:
         assert isinstance(session, PostgresSession)
@@ -88,8 +123,9 @@ class PostgresWorld:
 async def postgres_world(dsn: str) -> AsyncIterator[World]:
     """The store of a database, whose schema is made here if it has none."""
     await create_schema(dsn)
-    async with PostgresStore(dsn) as store:
-        world = PostgresWorld(dsn, store)
+    raw = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
+    async with raw, PostgresStore(dsn) as store:
+        world = PostgresWorld(dsn, store, raw)
         await world.wipe()
         try:
             yield world

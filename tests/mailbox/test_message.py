@@ -13,6 +13,9 @@ from callboard.mailbox.message import (
     decode,
     encode,
     known_types,
+    newest_types,
+    oldest_readable,
+    refused_types,
     upcast,
     wire,
 )
@@ -116,6 +119,51 @@ def test_message_an_old_body_that_its_upcast_cannot_read_is_bad(body: str) -> No
         decode("test.opened", 1, body)
 
 
+class Strict(Message, tag="test.strict"):
+    """Looks at itself when it is made."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if self.text == "key":
+            raise KeyError(self.text)
+        if self.text == "value":
+            raise ValueError(self.text)
+
+
+@pytest.mark.parametrize("text", ["key", "value"])
+def test_message_a_body_that_its_types_own_check_refuses_is_bad(text: str) -> None:
+    with pytest.raises(BadMessage, match=text):
+        decode("test.strict", 1, f'{{"type":"test.strict","text":"{text}"}}')
+
+
+def test_message_the_oldest_readable_version_is_where_the_chain_of_casts_begins() -> None:
+    assert oldest_readable("test.opened") == 1
+    assert oldest_readable("test.jumped") == 2
+    assert oldest_readable("plain-name") == 1
+    with pytest.raises(UnknownMessage):
+        oldest_readable("test.nowhere")
+
+
+def test_message_a_cast_is_declared_once_and_from_version_one_on() -> None:
+    @upcast("test.twice", 1)
+    def _(body: dict[str, Any]) -> dict[str, Any]:
+        return body
+
+    @upcast("test.twice", 1)  # the same module again, as when it is imported anew
+    def same(body: dict[str, Any]) -> dict[str, Any]:
+        return body
+
+    def other(body: dict[str, Any]) -> dict[str, Any]:
+        return body
+
+    other.__module__ = "elsewhere"
+    with pytest.raises(BadMessage, match=r"two upcasts of 'test.twice' from version 1.*elsewhere"):
+        upcast("test.twice", 1)(other)
+    with pytest.raises(BadMessage, match="begin with 1"):
+        upcast("test.twice", 0)
+
+
 def test_message_a_body_too_large_is_bad() -> None:
     assert len(encode(PlainName("x" * (MAX_BODY_BYTES - 100)))) < MAX_BODY_BYTES
     with pytest.raises(BadMessage, match="plain-name"):
@@ -152,6 +200,8 @@ def test_message_two_types_of_one_name_and_version_are_refused() -> None:
     with pytest.raises(BadMessage, match=r"FirstOwner.*SecondOwner"):
         wire(second)
     assert known_types()["test.taken"] == 1
+    assert newest_types()["test.taken"] is first
+    assert "SecondOwner" in refused_types()[second]
 
 
 def test_message_a_refused_type_stays_refused_and_spoils_no_other() -> None:

@@ -116,8 +116,10 @@ def commits(node: PostgresSession, agent: str) -> dict[str, Statement]:
         "retry": lambda: write(retries=[Retry(second.id, 0.0, 1, 1, "it broke")]),
         "fire": lambda: write(fires=[Fire(agent, "a", 1)], sends=[gone]),
         "release": lambda: write(releases=[kept.id], drops=[dropped.id], moves=[Move(name, "pending", "superseded")]),
+        "stash": lambda: write(4, stashes=[second.id], turns=[turn(second, 5, "stashed")]),
+        "unstash": lambda: write(5, unstash=True),
         "withdraw": lambda: write(withdraws=[kept.id]),
-        "give up": lambda: write(4, acks=[second.id], dead=[dead(second)]),
+        "give up": lambda: write(6, acks=[second.id], dead=[dead(second)]),
         "misfit": misfit,
     }
 
@@ -126,6 +128,8 @@ def reads(node: PostgresSession, store: PostgresStore, agent: str) -> dict[str, 
     return {
         "ready": lambda: node.ready([SHARD], per_actor=8, limit=16),
         "mailbox": lambda: waiting(node, "/desk/agent:full", 8),
+        "backlog": lambda: node.backlog(SHARD, "/desk/agent:full", limit=8),
+        "full": node.full,
         "load": lambda: node.load([(SHARD, agent), (SHARD, "/desk/agent:2000")]),
         "due": lambda: node.due([SHARD], within_seconds=1, limit=8),
         "send": lambda: store.send([message(agent)], [str(next_id())]),

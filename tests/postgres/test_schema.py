@@ -55,6 +55,26 @@ async def test_migrations_are_numbered_without_gaps() -> None:
     assert [number for number, _ in migrations()] == list(range(1, version() + 1))
 
 
+async def test_an_older_database_keeps_its_rows_and_gets_the_new_columns(dsn: str, look: Look) -> None:
+    await look(migrations()[0][1])
+    await look("INSERT INTO callboard.schema_version VALUES (1, now())")
+    await look(
+        "INSERT INTO callboard.message SELECT 1, 7, '/a', '', 2, 'note', 1, '{}', 0, 3, 2, now(), '', '', 0, 0, false, "
+        "0, false, now()"
+    )
+    await look("INSERT INTO callboard.actor VALUES (1, '/a', 'k', 1, 1, 'active', '', '', 1, 0, 0, 0, '')")
+    with pytest.raises(SchemaMismatch, match="run: callboard init-db"):
+        await PostgresStore.connect(dsn)
+    await create_schema(dsn)
+    assert await look("SELECT id, failures, headers, losses, timeouts, failing_since FROM callboard.message") == [
+        (7, 2, "", 0, 0, None)
+    ]
+    assert await look("SELECT address, bonds FROM callboard.actor") == [("/a", "")]
+    assert await look("SELECT max(version) FROM callboard.schema_version") == [(version(),)]
+    store = await PostgresStore.connect(dsn)
+    await store.close()
+
+
 async def test_making_it_again_changes_nothing(made: str, look: Look) -> None:
     tables, functions = await look(_TABLES), await look(_FUNCTIONS)
     await look("INSERT INTO callboard.number_lease VALUES (1024, 'me', now())")

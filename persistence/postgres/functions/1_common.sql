@@ -33,16 +33,16 @@ END $$;
 CREATE FUNCTION callboard.put_messages(_messages jsonb, _now timestamptz) RETURNS void LANGUAGE sql AS $$
     INSERT INTO callboard.message (
         shard, id, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, due_at, last_error,
-        reply_to, correlation, causation, started, sent_by_node, held, sent_at
+        reply_to, correlation, causation, started, sent_by_node, held, sent_at, headers
     )
     SELECT
         shard, id, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures,
         _now + make_interval(secs => delay_seconds), last_error,
-        reply_to, correlation, causation, started, sent_by_node, false, _now
+        reply_to, correlation, causation, started, sent_by_node, false, _now, headers
     FROM jsonb_to_recordset(_messages) AS m(
         shard integer, id bigint, recipient text, sender text, lane smallint, type text, version integer, body text,
         sender_seq bigint, deliveries integer, failures integer, delay_seconds double precision, last_error text,
-        reply_to text, correlation bigint, causation bigint, started boolean, sent_by_node integer
+        reply_to text, correlation bigint, causation bigint, started boolean, sent_by_node integer, headers text
     )
 $$;
 

@@ -13,17 +13,17 @@
 CREATE TYPE callboard.actor_columns AS (
     shard bigint[], address text[], kind text[], version bigint[], incarnation bigint[], status text[], reason text[],
     state bytea[], state_version bigint[], last_id bigint[], sent bigint[], events bigint[], summary text[],
-    expected bigint[]
+    bonds text[], expected bigint[]
 );
 CREATE TYPE callboard.message_columns AS (
     id bigint[], shard bigint[], recipient text[], sender text[], lane bigint[], type text[], version bigint[],
     body text[], sender_seq bigint[], deliveries bigint[], failures bigint[], delay_seconds double precision[],
     last_error text[], reply_to text[], correlation bigint[], causation bigint[], started boolean[],
-    sent_by_node bigint[], held boolean[]
+    sent_by_node bigint[], headers text[], held boolean[]
 );
 CREATE TYPE callboard.turn_columns AS (
     shard bigint[], id bigint[], recipient text[], sender text[], type text[], lane bigint[], sender_seq bigint[],
-    version bigint[], outcome text[], causation bigint[], deliveries bigint[], node bigint[], epoch bigint[]
+    version bigint[], outcome text[], causation bigint[], deliveries bigint[], node bigint[]
 );
 CREATE TYPE callboard.event_columns AS (
     shard bigint[], address text[], seq bigint[], type text[], body text[], node bigint[]
@@ -73,7 +73,7 @@ BEGIN
         UPDATE callboard.actor SET
             kind = a.kind, version = a.version, incarnation = a.incarnation, status = a.status, reason = a.reason,
             state = a.state, state_version = a.state_version, last_id = a.last_id, sent = a.sent, events = a.events,
-            summary = a.summary
+            summary = a.summary, bonds = a.bonds
         FROM (
             SELECT wanted.*, found.place
             FROM (
@@ -82,7 +82,7 @@ BEGIN
                     unnest(_actor.status) AS status, unnest(_actor.reason) AS reason, unnest(_actor.state) AS state,
                     unnest(_actor.state_version) AS state_version, unnest(_actor.last_id) AS last_id,
                     unnest(_actor.sent) AS sent, unnest(_actor.events) AS events, unnest(_actor.summary) AS summary,
-                    unnest(_actor.expected) AS expected
+                    unnest(_actor.bonds) AS bonds, unnest(_actor.expected) AS expected
             ) wanted
             CROSS JOIN LATERAL (
                 SELECT f.ctid AS place FROM callboard.actor f
@@ -99,18 +99,18 @@ BEGIN
     IF _created > 0 THEN
         INSERT INTO callboard.actor (
             shard, address, kind, version, incarnation, status, reason, state, state_version, last_id, sent, events,
-            summary
+            summary, bonds
         )
         SELECT
             a.shard, a.address, a.kind, a.version, a.incarnation, a.status, a.reason, a.state, a.state_version,
-            a.last_id, a.sent, a.events, a.summary
+            a.last_id, a.sent, a.events, a.summary, a.bonds
         FROM (
             SELECT unnest(_actor.shard) AS shard, unnest(_actor.address) AS address, unnest(_actor.kind) AS kind,
                 unnest(_actor.version) AS version, unnest(_actor.incarnation) AS incarnation,
                 unnest(_actor.status) AS status, unnest(_actor.reason) AS reason, unnest(_actor.state) AS state,
                 unnest(_actor.state_version) AS state_version, unnest(_actor.last_id) AS last_id,
                 unnest(_actor.sent) AS sent, unnest(_actor.events) AS events, unnest(_actor.summary) AS summary,
-                unnest(_actor.expected) AS expected
+                unnest(_actor.bonds) AS bonds, unnest(_actor.expected) AS expected
         ) a
         WHERE a.expected = 0
         ON CONFLICT DO NOTHING;
@@ -121,18 +121,18 @@ BEGIN
     END IF;
 
     IF _rare IS NOT NULL THEN
-        PERFORM callboard.commit_rare(_node, _rare, _now);
+        PERFORM callboard.commit_rare(_node, _epoch, _rare, _now);
     END IF;
 
     IF cardinality(_message.id) > 0 THEN
         INSERT INTO callboard.message (
             id, shard, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, due_at,
-            last_error, reply_to, correlation, causation, started, sent_by_node, held, sent_at
+            last_error, reply_to, correlation, causation, started, sent_by_node, held, sent_at, headers
         )
         SELECT
             m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries,
             m.failures, CASE m.delay_seconds WHEN 0 THEN _now ELSE _now + make_interval(secs => m.delay_seconds) END,
-            m.last_error, m.reply_to, m.correlation, m.causation, m.started, m.sent_by_node, m.held, _now
+            m.last_error, m.reply_to, m.correlation, m.causation, m.started, m.sent_by_node, m.held, _now, m.headers
         FROM (
             SELECT unnest(_message.id) AS id, unnest(_message.shard) AS shard,
                 unnest(_message.recipient) AS recipient, unnest(_message.sender) AS sender,
@@ -142,7 +142,8 @@ BEGIN
                 unnest(_message.delay_seconds) AS delay_seconds, unnest(_message.last_error) AS last_error,
                 unnest(_message.reply_to) AS reply_to, unnest(_message.correlation) AS correlation,
                 unnest(_message.causation) AS causation, unnest(_message.started) AS started,
-                unnest(_message.sent_by_node) AS sent_by_node, unnest(_message.held) AS held
+                unnest(_message.sent_by_node) AS sent_by_node, unnest(_message.headers) AS headers,
+                unnest(_message.held) AS held
         ) m;
     END IF;
 
@@ -154,7 +155,7 @@ BEGIN
         SELECT
             unnest(_turn.shard), unnest(_turn.id), unnest(_turn.recipient), unnest(_turn.sender), unnest(_turn.type),
             unnest(_turn.lane), unnest(_turn.sender_seq), unnest(_turn.version), unnest(_turn.outcome),
-            unnest(_turn.causation), unnest(_turn.deliveries), unnest(_turn.node), unnest(_turn.epoch), _now;
+            unnest(_turn.causation), unnest(_turn.deliveries), unnest(_turn.node), _epoch, _now;
     END IF;
 
     IF cardinality(_event.seq) > 0 THEN
@@ -178,12 +179,13 @@ BEGIN
 
     -- Last: it may take back what another turn of this batch has sent.
     IF _rare ? 'withdraws' THEN
-        PERFORM callboard.commit_withdrawals(_node, _rare, _now);
+        PERFORM callboard.commit_withdrawals(_node, _epoch, _rare, _now);
     END IF;
 END $$;
 
-CREATE FUNCTION callboard.commit_withdrawals(_node integer, _rare jsonb, _now timestamptz) RETURNS void
-LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+CREATE FUNCTION callboard.commit_withdrawals(
+    _node integer, _epoch bigint, _rare jsonb, _now timestamptz
+) RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
     WITH gone AS (
         DELETE FROM callboard.message m
@@ -194,7 +196,8 @@ BEGIN
     INSERT INTO callboard.turn (
         shard, id, recipient, sender, type, lane, sender_seq, version, outcome, causation, deliveries, node, epoch, at
     )
-    SELECT shard, id, recipient, sender, type, lane, sender_seq, 0, 'cancelled', causation, deliveries, _node, 0, _now
+    SELECT shard, id, recipient, sender, type, lane, sender_seq, 0, 'cancelled', causation, deliveries, _node, _epoch,
+        _now
     FROM gone;
 END $$;
 
@@ -207,11 +210,12 @@ END $$;
 
 -- The rare sections. Within a batch a fire comes before a cancel and a cancel before a setting: a timer that one unit
 -- fires and another one sets anew has fired.
-CREATE FUNCTION callboard.commit_rare(_node integer, _rare jsonb, _now timestamptz) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE FUNCTION callboard.commit_rare(
+    _node integer, _epoch bigint, _rare jsonb, _now timestamptz
+) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF _rare ?| ARRAY['retries', 'releases', 'drops', 'dead'] THEN
-        PERFORM callboard.commit_rare_messages(_node, _rare, _now);
+    IF _rare ?| ARRAY['retries', 'charges', 'releases', 'drops', 'stashes', 'unstashes', 'dead'] THEN
+        PERFORM callboard.commit_rare_messages(_node, _epoch, _rare, _now);
     END IF;
     IF _rare ?| ARRAY['fires', 'cancels', 'timers'] THEN
         PERFORM callboard.commit_rare_timers(_rare, _now);
@@ -221,17 +225,39 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION callboard.commit_rare_messages(_node integer, _rare jsonb, _now timestamptz) RETURNS void
-LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+CREATE FUNCTION callboard.commit_rare_messages(
+    _node integer, _epoch bigint, _rare jsonb, _now timestamptz
+) RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     _hit bigint;
 BEGIN
+    -- Where they are still there, no check; several processes may have ended over the same message.
+    UPDATE callboard.message m SET losses = m.losses + r.times
+    FROM (
+        SELECT c.shard, c.id, count(*)::integer AS times
+        FROM jsonb_to_recordset(_rare -> 'charges') AS c(shard integer, id bigint)
+        GROUP BY c.shard, c.id
+    ) r
+    WHERE m.shard = r.shard AND m.id = r.id;
+
+    -- What an actor puts aside is held; its own, so that nobody can hide another's messages. Before the retries, which
+    -- then miss what this batch puts aside; what had been put aside before comes back after the drops, which need it held.
+    UPDATE callboard.message m SET held = true
+    FROM jsonb_to_recordset(_rare -> 'stashes') AS r(shard integer, id bigint, recipient text)
+    WHERE m.shard = r.shard AND m.id = r.id AND m.recipient = r.recipient AND NOT m.held;
+    GET DIAGNOSTICS _hit = ROW_COUNT;
+    PERFORM callboard.must_hit('messages to put aside', _hit, coalesce(jsonb_array_length(_rare -> 'stashes'), 0));
+
+    -- A call that is noted as begun has not failed.
     UPDATE callboard.message m SET
         due_at = _now + make_interval(secs => r.delay_seconds), deliveries = r.deliveries, failures = r.failures,
-        last_error = r.last_error, started = r.started
+        last_error = r.last_error, started = r.started, losses = r.losses, timeouts = r.timeouts,
+        failing_since = CASE
+            WHEN r.failures > m.failures OR r.deliveries > m.deliveries AND NOT r.started
+            THEN coalesce(m.failing_since, _now) ELSE m.failing_since END
     FROM jsonb_to_recordset(_rare -> 'retries') AS r(
         shard integer, id bigint, delay_seconds double precision, deliveries integer, failures integer,
-        last_error text, started boolean)
+        last_error text, started boolean, losses integer, timeouts integer)
     WHERE m.shard = r.shard AND m.id = r.id AND NOT m.held;
     GET DIAGNOSTICS _hit = ROW_COUNT;
     PERFORM callboard.must_hit('retried messages', _hit, coalesce(jsonb_array_length(_rare -> 'retries'), 0));
@@ -252,45 +278,63 @@ BEGIN
     INSERT INTO callboard.turn (
         shard, id, recipient, sender, type, lane, sender_seq, version, outcome, causation, deliveries, node, epoch, at
     )
-    SELECT shard, id, recipient, sender, type, lane, sender_seq, 0, 'cancelled', causation, deliveries, _node, 0, _now
+    SELECT shard, id, recipient, sender, type, lane, sender_seq, 0, 'cancelled', causation, deliveries, _node, _epoch,
+        _now
     FROM gone;
     GET DIAGNOSTICS _hit = ROW_COUNT;
     PERFORM callboard.must_hit('dropped messages', _hit, coalesce(jsonb_array_length(_rare -> 'drops'), 0));
 
+    UPDATE callboard.message m SET held = false
+    FROM jsonb_to_recordset(_rare -> 'unstashes') AS r(shard integer, address text)
+    WHERE m.shard = r.shard AND m.recipient = r.address AND m.held AND NOT EXISTS (
+        SELECT 1 FROM jsonb_to_recordset(_rare -> 'stashes') AS s(shard integer, id bigint)
+        WHERE s.shard = m.shard AND s.id = m.id);
+
     INSERT INTO callboard.dead_letter (
         shard, id, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, last_error,
-        reply_to, correlation, causation, started, sent_by_node, reason, detail, at
+        reply_to, correlation, causation, started, sent_by_node, reason, detail, at, headers, losses, timeouts
     )
     SELECT
         shard, id, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, last_error,
-        reply_to, correlation, causation, started, sent_by_node, reason, detail, _now
+        reply_to, correlation, causation, started, sent_by_node, reason, detail, _now, headers, losses,
+        timeouts
     FROM jsonb_to_recordset(_rare -> 'dead') AS d(
         shard integer, id bigint, recipient text, sender text, lane smallint, type text, version integer, body text,
         sender_seq bigint, deliveries integer, failures integer, last_error text, reply_to text, correlation bigint,
-        causation bigint, started boolean, sent_by_node integer, reason text, detail text);
+        causation bigint, started boolean, sent_by_node integer, reason text, detail text, headers text,
+        losses integer, timeouts integer);
 END $$;
+
+-- Whether a fire may advance a timer by so many periods: the last of them has begun, but for what rounding can take
+-- from a delay. In seconds, which do not overflow.
+CREATE FUNCTION callboard.is_due(
+    _due_at timestamptz, _period_seconds double precision, _periods bigint, _now timestamptz
+) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT _periods >= 1 AND (_periods = 1 OR _period_seconds > 0)
+        AND callboard.seconds(_due_at) + (_periods - 1) * _period_seconds <= callboard.seconds(_now) + 0.001
+$$;
 
 CREATE FUNCTION callboard.commit_rare_timers(_rare jsonb, _now timestamptz) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     _hit bigint;
 BEGIN
-    -- The next due time is one period after the last one (no drift), past those that were missed; a timer without a
-    -- period is gone. Both count as fired.
+    -- The next due time is as many periods after the last one as the fire says (no drift), each of which has begun; a
+    -- timer without a period is gone. Both count as fired.
     WITH fired AS (
-        SELECT t.shard, t.address, t.key, t.period_seconds
+        SELECT t.shard, t.address, t.key, t.period_seconds, f.periods
         FROM callboard.timer t
-        JOIN jsonb_to_recordset(_rare -> 'fires') AS f(shard integer, address text, key text, generation bigint)
-            ON t.shard = f.shard AND t.address = f.address AND t.key = f.key
-            AND t.generation = f.generation AND t.due_at <= _now + interval '1 millisecond'
+        JOIN jsonb_to_recordset(_rare -> 'fires') 
+            AS f(shard integer, address text, key text, generation bigint, periods bigint)
+            ON t.shard = f.shard AND t.address = f.address AND t.key = f.key AND t.generation = f.generation
+            AND callboard.is_due(t.due_at, t.period_seconds, f.periods, _now)
     ), gone AS (
         DELETE FROM callboard.timer t USING fired f
         WHERE t.shard = f.shard AND t.address = f.address AND t.key = f.key AND f.period_seconds = 0
         RETURNING 1
     ), advanced AS (
         UPDATE callboard.timer t
-        SET due_at = t.due_at + make_interval(secs => t.period_seconds * greatest(
-            1, floor(callboard.seconds(_now) / t.period_seconds - callboard.seconds(t.due_at) / t.period_seconds) + 1))
+        SET due_at = t.due_at + make_interval(secs => t.period_seconds * f.periods)
         FROM fired f
         WHERE t.shard = f.shard AND t.address = f.address AND t.key = f.key AND f.period_seconds > 0
         RETURNING 1
@@ -361,22 +405,25 @@ BEGIN
     LEFT JOIN callboard.actor a ON a.shard = c.shard AND a.address = c.address
     WHERE coalesce(a.version, 0) <> c.expected
     UNION ALL
-    SELECT c.unit, format('message %s of shard %s is not %s there', c.id, c.shard,
-                          CASE WHEN c.held THEN 'held' ELSE 'waiting' END)
-    FROM jsonb_to_recordset(_claims -> 'messages') AS c(unit integer, shard integer, id bigint, held boolean)
+    SELECT c.unit, format('message %s of shard %s is not %s there', c.id, c.shard, CASE
+        WHEN c.held THEN 'held'
+        WHEN c.recipient IS NULL THEN 'waiting'
+        ELSE 'waiting for ' || c.recipient END)
+    FROM jsonb_to_recordset(_claims -> 'messages')
+        AS c(unit integer, shard integer, id bigint, held boolean, recipient text)
     LEFT JOIN callboard.message m ON m.shard = c.shard AND m.id = c.id
-    WHERE m.held IS DISTINCT FROM c.held
+    WHERE m.held IS DISTINCT FROM c.held OR m.recipient <> c.recipient
     UNION ALL
     SELECT c.unit, CASE
         WHEN t.generation IS DISTINCT FROM c.generation
             THEN format('timer %L of %s was cancelled or set anew', c.key, c.address)
-        ELSE format('timer %L of %s is due at %s, not yet', c.key, c.address, t.due_at) END
+        ELSE format('timer %L of %s is due at %s, not yet %s times', c.key, c.address, t.due_at, c.periods) END
     FROM jsonb_to_recordset(_claims -> 'fires')
-        AS c(unit integer, shard integer, address text, key text, generation bigint)
+        AS c(unit integer, shard integer, address text, key text, generation bigint, periods bigint)
     LEFT JOIN callboard.timer t
         ON t.shard = c.shard AND t.address = c.address AND t.key = c.key
     WHERE t.generation IS DISTINCT FROM c.generation
-        OR t.due_at > (SELECT callboard.clock()) + interval '1 millisecond'
+        OR NOT callboard.is_due(t.due_at, t.period_seconds, c.periods, (SELECT callboard.clock()))
     UNION ALL
     SELECT c.unit, format('decision %s is %s, not %s', c.decision, coalesce(d.status, 'not there'), c.before)
     FROM jsonb_to_recordset(_claims -> 'moves') AS c(unit integer, decision text, before text)

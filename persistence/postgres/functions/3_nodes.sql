@@ -44,8 +44,9 @@ $$;
 
 -- The number: one never used, else the one that ended longest ago, a day at least. Where nodes restart so often that
 -- none is left, ten minutes must do: what is feared is a clock that stepped back, and ids at that distance still differ.
-CREATE FUNCTION callboard.join_node(_boot text, _label text, _lease_seconds double precision, _guest boolean)
-RETURNS TABLE (number integer, epoch bigint) LANGUAGE plpgsql AS $$
+CREATE FUNCTION callboard.join_node(
+    _boot text, _label text, _lease_seconds double precision, _guest boolean, _capabilities text
+) RETURNS TABLE (number integer, epoch bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _number integer;
@@ -67,11 +68,12 @@ BEGIN
     INSERT INTO callboard.heartbeat AS h (node, epoch, beat_at) VALUES (_number, 0, _now)
     ON CONFLICT (node) DO UPDATE SET beat_at = excluded.beat_at;
     RETURN QUERY
-    INSERT INTO callboard.node AS n (number, epoch, boot, label, status, lease_seconds, guest, joined_at)
-    VALUES (_number, 1, _boot, _label, 'up', _lease_seconds, _guest, _now)
+    INSERT INTO callboard.node AS n (number, epoch, boot, label, status, lease_seconds, guest, joined_at, capabilities)
+    VALUES (_number, 1, _boot, _label, 'up', _lease_seconds, _guest, _now, _capabilities)
     ON CONFLICT (number) DO UPDATE SET
         epoch = n.epoch + 1, boot = excluded.boot, label = excluded.label, status = 'up',
-        lease_seconds = excluded.lease_seconds, guest = excluded.guest, joined_at = excluded.joined_at, ended_at = NULL
+        lease_seconds = excluded.lease_seconds, guest = excluded.guest, joined_at = excluded.joined_at, ended_at = NULL,
+        capabilities = excluded.capabilities
     RETURNING n.number, n.epoch;
     UPDATE callboard.heartbeat SET epoch = (SELECT n.epoch FROM callboard.node n WHERE n.number = _number)
     WHERE node = _number;
@@ -117,6 +119,24 @@ BEGIN
         PERFORM callboard.tell_members(_node);
         PERFORM pg_notify('callboard_node_' || _target, 'm,' || _given) WHERE _target IS NOT NULL;
     END IF;
+END $$;
+
+-- The fence is enough: only this node gives its shards away, and whoever takes them first raises its epoch. Sorted, so
+-- that two callers lock in the same order.
+CREATE FUNCTION callboard.publish_full(
+    _node integer, _epoch bigint, _full_shards bigint[], _full text[], _room_shards bigint[], _room text[]
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM callboard.fence(_node, _epoch);
+    DELETE FROM callboard.full_mailbox f
+    USING unnest(_room_shards, _room) AS r(shard, address)
+    WHERE f.shard = r.shard AND f.address = r.address
+        AND EXISTS (SELECT 1 FROM callboard.shard s WHERE s.id = r.shard AND s.node = _node);
+    INSERT INTO callboard.full_mailbox (shard, address)
+    SELECT r.shard, r.address FROM unnest(_full_shards, _full) AS r(shard, address)
+    WHERE EXISTS (SELECT 1 FROM callboard.shard s WHERE s.id = r.shard AND s.node = _node)
+    ORDER BY r.shard, r.address
+    ON CONFLICT DO NOTHING;
 END $$;
 
 CREATE FUNCTION callboard.drain_node(_node integer, _epoch bigint) RETURNS void LANGUAGE plpgsql AS $$
@@ -175,6 +195,8 @@ BEGIN
     PERFORM pg_terminate_backend(a.pid) FROM pg_stat_activity a
     WHERE a.datname = current_database() AND a.usename = session_user AND a.pid <> pg_backend_pid()
         AND a.application_name LIKE format('callboard node %s epoch %s %%', _number, _epoch);
+    -- Wait first and ask for the time then: what it committed last is no later than its end.
+    PERFORM 1 FROM callboard.node WHERE number = _number AND epoch = _epoch FOR NO KEY UPDATE;
     UPDATE callboard.node SET epoch = epoch + 1, status = 'dead', ended_at = callboard.clock()
     WHERE number = _number AND epoch = _epoch;
     IF NOT FOUND THEN

@@ -20,12 +20,12 @@ BEGIN
     PERFORM callboard.check_room(_message.shard, _message.recipient, _message.lane, _new, _mailbox_limit);
     INSERT INTO callboard.message (
         id, shard, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, due_at,
-        last_error, reply_to, correlation, causation, started, sent_by_node, held, sent_at
+        last_error, reply_to, correlation, causation, started, sent_by_node, held, sent_at, headers
     )
     SELECT
         m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries,
         m.failures, _now + make_interval(secs => m.delay_seconds), m.last_error, m.reply_to, m.correlation,
-        m.causation, m.started, m.sent_by_node, false, _now
+        m.causation, m.started, m.sent_by_node, false, _now, m.headers
     FROM (
         SELECT unnest(_message.id) AS id, unnest(_message.shard) AS shard, unnest(_message.recipient) AS recipient,
             unnest(_message.sender) AS sender, unnest(_message.lane) AS lane, unnest(_message.type) AS type,
@@ -35,7 +35,7 @@ BEGIN
             unnest(_message.last_error) AS last_error, unnest(_message.reply_to) AS reply_to,
             unnest(_message.correlation) AS correlation, unnest(_message.causation) AS causation,
             unnest(_message.started) AS started, unnest(_message.sent_by_node) AS sent_by_node,
-            unnest(_new) AS is_new
+            unnest(_message.headers) AS headers, unnest(_new) AS is_new
     ) m WHERE m.is_new;
     RETURN _new;
 END $$;
@@ -147,8 +147,17 @@ BEGIN
     IF FOUND THEN
         RETURN _number;
     END IF;
-    DELETE FROM callboard.message WHERE shard = 256 AND id IN (
-        SELECT id FROM callboard.message WHERE shard = 256 AND sent_at < _now - interval '1 day' LIMIT 1000);
+    WITH unfetched AS (
+        DELETE FROM callboard.message WHERE shard = 256 AND id IN (
+            SELECT id FROM callboard.message WHERE shard = 256 AND sent_at < _now - interval '1 day' LIMIT 1000)
+        RETURNING *
+    )
+    INSERT INTO callboard.turn (
+        shard, id, recipient, sender, type, lane, sender_seq, version, outcome, causation, deliveries, node, epoch, at
+    )
+    SELECT
+        shard, id, recipient, sender, type, lane, sender_seq, 0, 'cancelled', causation, deliveries, 0, 0, _now
+    FROM unfetched;
     SELECT coalesce(
         (SELECT g.number FROM generate_series(1024, 4095) AS g(number)
          WHERE NOT EXISTS (SELECT 1 FROM callboard.number_lease l WHERE l.number = g.number)

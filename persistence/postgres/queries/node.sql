@@ -1,7 +1,7 @@
 -- What a node's session asks. Messages come in the order of the fields of Envelope, timers and actors likewise.
 
 -- name: join_node
-SELECT number, epoch FROM callboard.join_node(%(boot)s, %(label)s, %(lease_seconds)s, %(guest)s)
+SELECT number, epoch FROM callboard.join_node(%(boot)s, %(label)s, %(lease_seconds)s, %(guest)s, %(capabilities)s)
 
 -- name: name_session
 SELECT set_config('application_name', %(name)s, false)
@@ -44,7 +44,8 @@ SELECT callboard.give_shards(%(node)s, %(epoch)s, %(shards)s, %(to)s)
 SELECT
     n.number, n.epoch, n.boot, n.status,
     greatest(callboard.seconds(callboard.clock()) - callboard.seconds(coalesce(h.beat_at, n.ended_at)), 0.0),
-    (SELECT count(*) FROM callboard.shard s WHERE s.node = n.number), n.label, n.guest
+    (SELECT count(*) FROM callboard.shard s WHERE s.node = n.number), n.label, n.guest,
+    n.capabilities
 FROM callboard.node n
 LEFT JOIN callboard.heartbeat h ON h.node = n.number
 WHERE n.status IN ('up', 'draining') OR EXISTS (SELECT 1 FROM callboard.shard s WHERE s.node = n.number)
@@ -68,7 +69,9 @@ SELECT callboard.wake_owners(%(shards)s, %(recipients)s, %(but)s)
 SELECT
     m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
     greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
-    m.correlation, m.causation, m.started, m.sent_by_node
+    m.correlation, m.causation, m.started, m.sent_by_node, m.headers, m.losses, m.timeouts,
+    CASE WHEN m.failing_since IS NULL THEN 0.0
+        ELSE greatest(callboard.seconds(callboard.clock()) - callboard.seconds(m.failing_since), 0.0) END
 FROM unnest(%(shards)s::bigint[]) AS s(shard)
 CROSS JOIN LATERAL (
     WITH RECURSIVE found(recipient) AS (
@@ -86,8 +89,17 @@ CROSS JOIN LATERAL (
     SELECT recipient FROM found WHERE recipient IS NOT NULL
 ) box
 CROSS JOIN LATERAL (
+    -- OFFSET 0: once for each mailbox, not once for each of its messages.
+    SELECT CASE WHEN NOT %(standing)s AND EXISTS (
+        SELECT 1 FROM callboard.actor a
+        WHERE a.shard = s.shard AND a.address = box.recipient
+            AND a.status IN ('parked', 'paused', 'stopped', 'escalated') AND NOT starts_with(a.reason, 'schema:')
+    ) THEN 1 ELSE 3 END AS lanes
+    OFFSET 0
+) takes
+CROSS JOIN LATERAL (
     SELECT * FROM callboard.message w
-    WHERE w.shard = s.shard AND w.recipient = box.recipient AND NOT w.held
+    WHERE w.shard = s.shard AND w.recipient = box.recipient AND w.lane < takes.lanes AND NOT w.held
     ORDER BY w.shard, w.recipient, w.lane, w.id LIMIT %(per_actor)s
 ) m
 LIMIT %(limit)s
@@ -96,15 +108,33 @@ LIMIT %(limit)s
 SELECT
     m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
     greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
-    m.correlation, m.causation, m.started, m.sent_by_node
+    m.correlation, m.causation, m.started, m.sent_by_node, m.headers, m.losses, m.timeouts,
+    CASE WHEN m.failing_since IS NULL THEN 0.0
+        ELSE greatest(callboard.seconds(callboard.clock()) - callboard.seconds(m.failing_since), 0.0) END
 FROM callboard.message m
 WHERE m.shard = %(shard)s AND m.recipient = %(address)s AND NOT m.held
 ORDER BY m.shard, m.recipient, m.lane, m.id LIMIT %(limit)s
 
+-- name: backlog
+SELECT least(count(*), %(limit)s) FROM (
+    (SELECT 1 FROM callboard.message m
+     WHERE m.shard = %(shard)s AND m.recipient = %(address)s AND NOT m.held LIMIT %(limit)s)
+    UNION ALL
+    (SELECT 1 FROM callboard.message m
+     WHERE m.shard = %(shard)s AND m.recipient = %(address)s AND m.held LIMIT %(limit)s)
+) counted
+
+-- name: publish_full
+SELECT callboard.publish_full(
+    %(node)s, %(epoch)s, %(full_shards)s, %(full)s, %(room_shards)s, %(room)s)
+
+-- name: full
+SELECT f.address FROM callboard.full_mailbox f
+
 -- name: load
 SELECT
     a.shard, a.address, a.kind, a.version, a.incarnation, a.status, a.reason, a.state, a.state_version, a.last_id,
-    a.sent, a.events, a.summary
+    a.sent, a.events, a.summary, a.bonds
 FROM unnest(%(shards)s::bigint[], %(addresses)s::text[]) AS wanted(shard, address)
 JOIN callboard.actor a ON a.shard = wanted.shard AND a.address = wanted.address
 

@@ -10,17 +10,30 @@ SELECT callboard.lease_number(%(holder)s, %(seconds)s)
 SELECT callboard.accept_messages(%(messages)s, %(client_ids)s, %(digests)s, %(mailbox_limit)s)
 
 -- name: receive
+-- What was taken leaves its row, like all that was handled: without it an answer that was taken and one that was lost
+-- would look the same.
 WITH taken AS (
     DELETE FROM callboard.message WHERE shard = %(shard)s AND recipient = %(address)s AND NOT held RETURNING *
+), noted AS (
+    INSERT INTO callboard.turn (
+        shard, id, recipient, sender, type, lane, sender_seq, version, outcome, causation, deliveries, node, epoch, at
+    )
+    SELECT
+        shard, id, recipient, sender, type, lane, sender_seq, 0, 'done', causation, deliveries, 0, 0,
+        (SELECT callboard.clock())
+    FROM taken
 )
 SELECT
     m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
     greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
-    m.correlation, m.causation, m.started, m.sent_by_node
+    m.correlation, m.causation, m.started, m.sent_by_node, m.headers, m.losses, m.timeouts,
+    CASE WHEN m.failing_since IS NULL THEN 0.0
+        ELSE greatest(callboard.seconds(callboard.clock()) - callboard.seconds(m.failing_since), 0.0) END
 FROM taken m ORDER BY m.lane, m.id
 
 -- name: actor
-SELECT shard, address, kind, version, incarnation, status, reason, state, state_version, last_id, sent, events, summary
+SELECT shard, address, kind, version, incarnation, status, reason, state, state_version, last_id, sent, events, summary,
+    bonds
 FROM callboard.actor WHERE shard = %(shard)s AND address = %(address)s
 
 -- name: journal
@@ -40,7 +53,7 @@ WITH RECURSIVE kinds(kind) AS (
 )
 SELECT
     a.shard, a.address, a.kind, a.version, a.incarnation, a.status, a.reason, a.state, a.state_version, a.last_id,
-    a.sent, a.events, a.summary
+    a.sent, a.events, a.summary, a.bonds
 FROM kinds
 CROSS JOIN LATERAL (
     SELECT * FROM callboard.actor l
@@ -67,8 +80,13 @@ ORDER BY t.version, t.at, t.id LIMIT %(limit)s
 SELECT
     m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
     greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
-    m.correlation, m.causation, m.started, m.sent_by_node,
-    CASE WHEN m.held THEN 'held' WHEN m.due_at > callboard.clock() THEN 'retrying' ELSE 'ready' END,
+    m.correlation, m.causation, m.started, m.sent_by_node, m.headers, m.losses, m.timeouts,
+    CASE WHEN m.failing_since IS NULL THEN 0.0
+        ELSE greatest(callboard.seconds(callboard.clock()) - callboard.seconds(m.failing_since), 0.0) END,
+    CASE
+        WHEN m.held AND EXISTS (
+            SELECT 1 FROM callboard.actor a WHERE a.shard = m.shard AND a.address = m.recipient) THEN 'stashed'
+        WHEN m.held THEN 'held' WHEN m.due_at > callboard.clock() THEN 'retrying' ELSE 'ready' END,
     callboard.seconds(m.sent_at)
 FROM generate_series(0, 256) AS s(shard)
 CROSS JOIN LATERAL (
@@ -87,22 +105,57 @@ ORDER BY m.lane, m.id, m.shard LIMIT %(limit)s
 SELECT
     m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
     greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
-    m.correlation, m.causation, m.started, m.sent_by_node,
+    m.correlation, m.causation, m.started, m.sent_by_node, m.headers, m.losses, m.timeouts,
+    CASE WHEN m.failing_since IS NULL THEN 0.0
+        ELSE greatest(callboard.seconds(callboard.clock()) - callboard.seconds(m.failing_since), 0.0) END,
     CASE WHEN m.due_at > callboard.clock() THEN 'retrying' ELSE 'ready' END,
     callboard.seconds(m.sent_at)
 FROM (SELECT * FROM callboard.message ORDER BY shard, id LIMIT 100000) m
 WHERE m.type = %(type)s AND NOT m.held ORDER BY m.shard, m.id LIMIT %(limit)s
 
+-- name: calls
+-- A walk over one shard, bounded like the one above.
+SELECT
+    m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
+    greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
+    m.correlation, m.causation, m.started, m.sent_by_node, m.headers, m.losses, m.timeouts,
+    CASE WHEN m.failing_since IS NULL THEN 0.0
+        ELSE greatest(callboard.seconds(callboard.clock()) - callboard.seconds(m.failing_since), 0.0) END,
+    CASE WHEN m.held THEN 'held' WHEN m.due_at > callboard.clock() THEN 'retrying' ELSE 'ready' END,
+    callboard.seconds(m.sent_at)
+FROM (SELECT * FROM callboard.message WHERE shard = %(shard)s ORDER BY shard, id LIMIT 100000) m
+WHERE m.sender = %(address)s AND m.reply_to = %(address)s ORDER BY m.id LIMIT %(limit)s
+
+-- name: timers
+SELECT
+    t.shard, t.address, t.key, t.generation, callboard.seconds(t.due_at) - callboard.seconds(callboard.clock()),
+    t.type, t.version, t.body, t.lane, t.period_seconds
+FROM callboard.timer t
+WHERE t.shard = %(shard)s AND t.address = %(address)s ORDER BY t.due_at, t.key LIMIT %(limit)s
+
+-- name: owner
+SELECT
+    n.number, n.epoch, n.boot, n.status,
+    greatest(callboard.seconds(callboard.clock()) - callboard.seconds(coalesce(h.beat_at, n.ended_at)), 0.0),
+    (SELECT count(*) FROM callboard.shard o WHERE o.node = n.number), n.label, n.guest,
+    n.capabilities
+FROM callboard.shard s
+JOIN callboard.node n ON n.number = s.node
+LEFT JOIN callboard.heartbeat h ON h.node = n.number
+WHERE s.id = %(shard)s
+
 -- name: dead_letters
 SELECT
     id, shard, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, 0.0::float8, last_error,
-    reply_to, correlation, causation, started, sent_by_node, reason, detail, callboard.seconds(at)
+    reply_to, correlation, causation, started, sent_by_node, headers, losses, timeouts, 0.0::float8, reason, detail,
+    callboard.seconds(at)
 FROM callboard.dead_letter ORDER BY number DESC LIMIT %(limit)s
 
 -- name: dead_letters_of
 SELECT
     id, shard, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, 0.0::float8, last_error,
-    reply_to, correlation, causation, started, sent_by_node, reason, detail, callboard.seconds(at)
+    reply_to, correlation, causation, started, sent_by_node, headers, losses, timeouts, 0.0::float8, reason, detail,
+    callboard.seconds(at)
 FROM callboard.dead_letter WHERE recipient = %(recipient)s ORDER BY recipient, number DESC LIMIT %(limit)s
 
 -- name: decision

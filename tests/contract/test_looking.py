@@ -1,0 +1,46 @@
+"""What the inspector asks of a store: who serves a shard, what an actor waits for. Looking changes nothing."""
+
+import pytest
+
+from callboard.persistence.store import Session, Store
+from tests.contract.build import AGENT, OTHER, SHARD, message, timer, unit, write
+from tests.contract.world import World
+
+pytestmark = pytest.mark.anyio
+
+WORKER = "/desk/tools"
+
+
+async def test_g6_the_owner_of_a_shard_is_named_and_nobody_where_there_is_none(world: World, store: Store) -> None:
+    assert await store.owner(SHARD) is None
+    async with world.join("boot-1", label="here") as session:
+        assert await store.owner(SHARD) is None, "it has claimed nothing yet"
+        await session.claim()
+        owner = await store.owner(SHARD)
+        assert owner is not None
+        assert (owner.number, owner.label, owner.status, owner.shards) == (session.number, "here", "up", 256)
+    assert await store.owner(SHARD) is None, "it has left"
+
+
+async def test_g6_what_an_actor_has_asked_of_workers_is_listed_until_it_has_an_outcome(
+    store: Store, node: Session
+) -> None:
+    asked = message(WORKER, shard=SHARD, sender=AGENT, reply_to=AGENT)
+    held = message(WORKER, shard=SHARD, sender=AGENT, reply_to=AGENT)
+    other = message(WORKER, shard=SHARD, sender=OTHER, reply_to=OTHER)
+    plain = message(AGENT, sender=AGENT)
+    await write(node, unit(AGENT, sends=[asked, other, plain], holds=[held]))
+    found = await store.calls(AGENT)
+    assert [(view.envelope.id, view.state) for view in found] == [(asked.id, "ready"), (held.id, "held")]
+    assert [view.envelope.id for view in await store.calls(AGENT, limit=1)] == [asked.id]
+    assert await store.calls("/desk/nobody:1") == []
+    assert [view.envelope.id for view in await store.calls(AGENT)] == [asked.id, held.id], "looking changes nothing"
+
+
+async def test_g6_the_timers_of_an_actor_are_listed_soonest_first(store: Store, node: Session) -> None:
+    await write(node, unit(AGENT, timers=[timer("late", 50.0), timer("soon", 5.0)]))
+    found = await store.timers(AGENT)
+    assert [one.key for one in found] == ["soon", "late"]
+    assert 0 < found[0].delay_seconds <= 5.0 < found[1].delay_seconds <= 50.0
+    assert [one.key for one in await store.timers(AGENT, limit=1)] == ["soon"]
+    assert await store.timers(OTHER) == []
