@@ -25,6 +25,7 @@ import msgspec
 from ..mailbox.errors import UsageError
 from ..mailbox.message import Message
 from .retry import RetryPolicy
+from .waiting import may_wait
 
 if typing.TYPE_CHECKING:
     from .context import Context, WorkerContext
@@ -103,7 +104,7 @@ def _collect(cls: type, scope: Mapping[str, Any]) -> dict[type[Message], Handler
                 known = handlers.get(kind)
                 if known is not None and known.method != name:
                     raise UsageError(f"{cls.__qualname__}: {known.method} and {name} both handle {kind.__qualname__}")
-                handlers[kind] = Handler(name, creates, inspect.iscoroutinefunction(function))
+                handlers[kind] = Handler(name, creates, may_wait(function))
     return handlers
 
 
@@ -117,15 +118,21 @@ class Actor(Generic[S]):
     handlers: ClassVar[dict[type[Message], Handler]] = {}
     state_type: ClassVar[type[msgspec.Struct]] = Stateless
     state_version: ClassVar[int] = 1
+    """Raised by a change of the state type that is more than a new field with a default; see `snapshot`."""
     retry: ClassVar[RetryPolicy] = RetryPolicy()
     turn_seconds: ClassVar[float] = 300.0
     """Bound on one turn of a handler that awaits; over it the turn counts as a bug."""
+    stash_limit: ClassVar[int] = 1_000
+    """How many messages it may put aside (`Context.stash`); at the next one it is parked."""
 
     state: S
 
     def __init_subclass__(cls, *, kind: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.kind = kind or _kebab(cls.__name__)
+        version: object = cls.state_version
+        if not isinstance(version, int) or version < 1:
+            raise UsageError(f"{cls.__qualname__}: state_version is a number from 1, not {version!r}")
         cls.handlers = _collect(cls, sys._getframe(1).f_locals)
         for base in getattr(cls, "__orig_bases__", ()):
             arguments = typing.get_args(base)
@@ -142,6 +149,10 @@ class Actor(Generic[S]):
 
     def on_stop(self, ctx: "Context") -> Awaitable[None] | None:
         """Runs in the turn that stops the actor."""
+        return None
+
+    def on_cancel(self, ctx: "Context") -> Awaitable[None] | None:
+        """Runs in the turn that cancels the actor, bounded as any turn; may send, record, drop what it holds."""
         return None
 
     def summary(self) -> Mapping[str, Any] | None:

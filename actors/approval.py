@@ -88,6 +88,10 @@ class Expired(Message, tag="approval.expired"):
     digest: str
 
 
+MANY_HOLDS = 500
+"""Decisions in their release hold at once, beyond which their timers are loose ones."""
+
+
 class ApprovalsState(msgspec.Struct):
     """What the approval actor must not forget."""
 
@@ -104,7 +108,8 @@ class Approvals(Actor[ApprovalsState], kind="approvals"):
     @on(creates=True)
     def expiry_wanted(self, message: ExpiryWanted, ctx: Context) -> None:
         due = ExpiryDue(ctx.sender, message.decision, message.call, message.digest)
-        ctx.schedule(f"expiry:{message.decision}", message.after_seconds, due)
+        # Loose: there may be any number of them, and one that comes too late moves no row that was decided.
+        ctx.schedule(f"expiry:{message.decision}", message.after_seconds, due, loose=True)
 
     @on
     def expiry_due(self, message: ExpiryDue, ctx: Context) -> None:
@@ -119,7 +124,9 @@ class Approvals(Actor[ApprovalsState], kind="approvals"):
         ctx.cancel_timer(f"hold:{message.decision}")  # a decision taken back while it was held
         if message.status == "approved" and message.hold_seconds > 0:
             self.state.holding.append(message.decision)
-            ctx.schedule(f"hold:{message.decision}", message.hold_seconds, HoldOver(message))
+            # Loose only where there are very many: one that was taken back must not be released by a late message.
+            many = len(self.state.holding) > MANY_HOLDS
+            ctx.schedule(f"hold:{message.decision}", message.hold_seconds, HoldOver(message), loose=many)
         else:
             self._tell(message, ctx)
 

@@ -11,27 +11,43 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import anyio
 import msgspec
 
 from ..mailbox import codec
 from ..mailbox.envelope import Envelope
 from ..mailbox.queue import LaneQueue
-from ..persistence.rows import ENDED, ActorRow
+from ..persistence.rows import ENDED, UNREADABLE, ActorRow
 from ..persistence.unit import Unit
-from .actor import Actor
+from .actor import Actor, Stateless
+from .bonds import is_gone
 from .directives import Park
 from .retry import RetryPolicy
+from .snapshot import UnreadableState, decode_state, encode_state
 from .spec import Child, Spec
 
-UNREADABLE = "schema:"
-"""How the reason begins of an actor that was parked because its state could not be read."""
-
-_encoder = msgspec.msgpack.Encoder()
-_decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}
-
+UNSTARTED = f"{UNREADABLE} not started: "
+"""How the reason begins of one that was to be started then; it begins when it can be read."""
 
 Answer = tuple[Envelope, Envelope]
 """A call that has ended and its reply, which was not on disk when its turn ran."""
+
+
+class StandIn(Actor[Stateless], kind="stand-in"):
+    """In the place of an actor whose state cannot be read, or that fails to be cancelled: it has no handlers, and what
+    it does to its row leaves the state as it is."""
+
+
+class Turn:
+    """A turn whose handler waits, in a task of its own: its message, and what stops it."""
+
+    __slots__ = ("envelope", "scope", "seconds")
+
+    def __init__(self, envelope: Envelope, seconds: float = 0.0) -> None:
+        self.envelope = envelope
+        self.seconds = seconds
+        """How long it may take; a trial is bounded elsewhere."""
+        self.scope = anyio.CancelScope()
 
 
 class Cell:
@@ -44,6 +60,7 @@ class Cell:
         "busy",
         "complete",
         "declined_at",
+        "failing",
         "ids",
         "in_flight",
         "loaded",
@@ -52,11 +69,16 @@ class Cell:
         "queue",
         "queued",
         "refill",
+        "relieved",
         "row",
+        "sealed",
         "shard",
         "solo",
         "spec",
+        "stood",
+        "turn",
         "unit",
+        "unstarted",
         "used",
         "wakes_at",
     )
@@ -77,6 +99,10 @@ class Cell:
         self.in_flight = 0
         self.loaded = False
         self.busy = False
+        self.turn: Turn | None = None
+        """The turn in hand, where its handler waits."""
+        self.failing: dict[int, tuple[int, float]] = {}
+        """By lane: the message at its head that is tried again, and since when it has been failing (monotonic)."""
         self.queued = False
         self.solo = False
         """After a batch that the database refused: one turn a unit, until the culprit is found."""
@@ -85,6 +111,14 @@ class Cell:
         self.complete = complete
         self.declined_at = 0
         self.refill = False
+        self.relieved = False
+        """Its backlog was put out of memory, as it does not take it now (`Cells.relieve`)."""
+        self.sealed = False
+        """Takes only what the next read of its own mailbox brings: a sweep under way may not know what came back."""
+        self.stood = False
+        """It stood still: sweeps passed over its mailbox, so only a read of that alone knows when it has it all."""
+        self.unstarted = False
+        """Its incarnation was started while its state could not be read: `on_start` is still to be run."""
         self.used = 0.0
         self.wakes_at: float | None = None
         """When the pump looks at it again by itself, for a message in back-off."""
@@ -92,13 +126,22 @@ class Cell:
     def lanes(self) -> int:
         """How many lanes this actor takes messages from: all of them while active, else system messages only.
 
-        One that has ended takes all too, to refuse them.
+        One that has ended takes all too, to refuse them; unless it returns, and finds them then.
         """
-        return 3 if self.row is None or self.row.status == "active" or self.ended() else 1
+        if self.row is None or self.row.status == "active":
+            return 3
+        return 3 if self.ended() and not self.returns() else 1
+
+    def returns(self) -> bool:
+        """Whether it ended by itself, and is a child that its supervisor starts again whenever it does."""
+        spec = self.spec
+        permanent = isinstance(spec, Child) and spec.restart == "permanent" and not spec.pool
+        return permanent and self.row is not None and self.row.status == "completed"
 
     def ended(self) -> bool:
         """Whether it takes nothing any more."""
-        return self.row is not None and self.row.status in ENDED
+        row = self.row
+        return row is not None and (row.status in ENDED or (row.status == "failed" and is_gone(row)))
 
     def idle(self) -> bool:
         """Whether it could be forgotten without losing anything but time."""
@@ -107,8 +150,13 @@ class Cell:
         return self.loaded and (self.complete or self.lanes() < 3)
 
     def retry_policy(self) -> RetryPolicy:
-        """That of its class; needs no object, which is what could not be made."""
-        return self.spec.actor.retry if isinstance(self.spec, Child) else Actor.retry
+        """That of its class, or what its spec says instead; needs no object, which is what could not be made."""
+        if not isinstance(self.spec, Child):
+            return Actor.retry
+        policy = self.spec.actor.retry
+        if self.spec.max_deliveries is None:
+            return policy
+        return msgspec.structs.replace(policy, max_failures=self.spec.max_deliveries)
 
     def kind(self) -> str:
         """Wire name of its class."""
@@ -122,7 +170,10 @@ class Cell:
             # Parked by a version that could not read it: it goes on by itself under one that can.
             with suppress(Exception):
                 self.object()
+                self.unstarted = row.reason.startswith(UNSTARTED)
                 row.status, row.reason = "active", ""
+        if row is not None and row.status != "active":
+            self.stood = True
         if self.lanes() < 3:
             self.complete = False
 
@@ -141,34 +192,46 @@ class Cell:
         """The actor as its row has it.
 
         Raises:
-            Park: this version of its class cannot read its state, which is left as it is.
+            UnknownMessage: its state is of a newer version than this process knows; another one may.
+            Park: its state cannot be read with this process's code, and is left as it is.
             Exception: whatever the class's constructor or `initial` raised.
         """
-        if self.actor is not None:
+        if self.actor is not None and type(self.actor) is not StandIn:
             return self.actor
         actor = self.make()
         if self.row is None or not self.row.state:
             actor.state = actor.initial()
         else:
-            kind = type(actor).state_type
-            decoder = _decoders.get(kind)
-            if decoder is None:
-                decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
             try:
-                actor.state = decoder.decode(self.row.state)
-            except msgspec.MsgspecError as error:
+                actor.state = decode_state(type(actor), self.row.state_version, self.row.state)
+            except UnreadableState as error:
                 raise Park(f"{UNREADABLE} {error}") from error
         self.actor = actor
         return actor
 
-    def snapshot(self) -> bytes:
-        """The state as it is now."""
+    def stand_in(self) -> Actor[Any]:
+        """For a turn that needs nothing of the actor but its row."""
+        self.actor = StandIn()
+        return self.actor
+
+    def renew(self) -> None:
+        """The next turn is of an actor that begins anew, whatever its row has."""
+        actor = self.make()
+        actor.state = actor.initial()
+        self.actor = actor
+
+    def snapshot(self) -> tuple[bytes, int]:
+        """The state as it is now, and the version it is written in."""
         assert self.actor is not None
-        return _encoder.encode(self.actor.state)
+        if type(self.actor) is StandIn and self.row is not None:
+            return self.row.state, self.row.state_version
+        return encode_state(self.actor.state), self.actor.state_version
 
     def summary(self) -> str:
         """What it shows in lists, as it is now."""
         assert self.actor is not None
+        if type(self.actor) is StandIn and self.row is not None:
+            return self.row.summary
         summary = self.actor.summary()
         return codec.encode(summary) if summary else ""
 

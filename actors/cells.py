@@ -1,4 +1,4 @@
-"""The actors that a node has in memory, how messages get to them, and the pump that runs their turns.
+"""The actors that a node has in memory, how messages get to them, and how both leave it again.
 
 A message comes here in two ways: handed over after the commit that sent it, or read from disk. Both are the same
 message; `seen` holds the ids that are in memory, so that the second way finds the first. An id may leave `seen` only
@@ -6,67 +6,66 @@ when its acknowledgement is durable *and* no read that began before that is stil
 it back (`retire`; the test is `test_a_read_older_than_the_acknowledgement_brings_nothing_back`).
 """
 
-import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import anyio
-import anyio.abc
-import anyio.lowlevel
-
 from ..mailbox.address import shard_of
 from ..mailbox.envelope import Envelope
-from ..mailbox.errors import UnknownMessage, UsageError
-from ..mailbox.message import Message
-from ..persistence.port import Port, Signal
+from ..mailbox.lane import Lane
+from ..persistence.port import Port
 from .actor import Actor
 from .cell import Cell
+from .clock import StoreClock
+from .outcome import Undeliverable
 from .spec import Child, Supervisor, Tree
 from .supervisor import SupervisorActor
-from .turn import TurnRunner, Undeliverable
+from .system import interrupts
+from .unroutable import Unroutable
 
-log = logging.getLogger(__name__)
-
-SLICE_TURNS = 64
-"""Turns that the pump runs before it lets other tasks have the loop."""
-ACTOR_TURNS = 20
-"""Turns in a row for one actor before the next one's."""
+LOW_WATER = 20
+"""An actor with fewer messages in memory, and more on disk, has its mailbox read."""
 QUEUE_LIMIT = 1_000
 """Messages of one actor that are handed over in memory; more wait on disk to be read, so that memory stays bounded."""
-CAPABLE_NODE_SECONDS = 5.0
-"""How long a message that this process cannot read waits before it is looked at again; a capable node may have it
-by then. Not a retry: nothing is charged."""
+STANDING_LIMIT = 20_000
+"""Forgotten actors that are remembered to stand still; one that is not costs a message too many, at worst."""
+_SYSTEM = int(Lane.SYSTEM)  # a plain number: it is compared for every message
 
 
 class Cells:
-    """Registry, hand-over and pump. `wants_unit` is called with each cell that has something to commit."""
+    """Registry and hand-over for one node."""
 
-    def __init__(self, tree: Tree, runner: TurnRunner, port: Port) -> None:
+    def __init__(self, tree: Tree, port: Port, clock: StoreClock) -> None:
         self.tree = tree
-        self.runner = runner
         self.port = port
+        self.unroutable = Unroutable(clock)
+        """Messages that this node cannot read, and since when."""
         self.cells: dict[str, Cell] = {}
         self.seen: set[int] = set()
         self.swept: set[int] = set()
         """Shards whose mailboxes were read to the end once: an actor without a cell has nothing on disk there."""
+        self.crowded: set[str] = set()
+        """Actors for whom more came than is kept in memory, since this was last looked at (`fullness`)."""
+        self.standing: dict[str, None] = {}
+        """Actors that stood still when they were forgotten (those of late): their tickers need no message more."""
         self.leaving: set[int] = set()
         """Shards that are being given away: no turn of theirs begins."""
         self.doubts = 0
         """How often all that is believed of the disk had to be read anew (`doubt`)."""
         self.reads_running = 0
-        self.wants_unit: Callable[[Cell], None] = lambda cell: None
+        self.wants_turn: Callable[[Cell], None] = lambda cell: None
+        """Called with a cell that may have a message to handle."""
+        self.interrupted: Callable[[Cell, Envelope], None] = lambda cell, envelope: None
+        """Called with a message that has its turn before what its actor is doing."""
         self.wants_load: Callable[[Cell], None] = lambda cell: None
         self.wants_refill: Callable[[Cell], None] = lambda cell: None
-        self.gate: Callable[[], bool] = lambda: True
-        """False while the committer has as much as it may hold."""
         self.refusals: Callable[[Envelope, Undeliverable], None] = lambda envelope, why: None
         self.untaken: Callable[[Envelope, Envelope], None] = lambda call, reply: None
         """Called with a call and its reply that a unit took which is not taken itself: now they are stored alone."""
+        self.takes: Callable[[Envelope], bool] = lambda envelope: False
+        """Takes a message that was read where it is one to the engine and not to its actor (`charges`)."""
+        self.meets: Callable[[Envelope], None] = lambda envelope: None
+        """Called with each message that comes into memory."""
         self._retired: list[int] = []
-        self._runnable: deque[Cell] = deque()
-        self._work = Signal()
-        self._group: anyio.abc.TaskGroup | None = None
 
     # --- where messages come in --------------------------------------------------------------------------------
 
@@ -80,8 +79,11 @@ class Cells:
         if not cell.complete:
             # Older ones wait on disk; this one is read in its turn.
             cell.declined_at = commit
-            if envelope.lane < cell.lanes():
-                self.refill_when_low(cell)
+            self.crowded.add(cell.address)
+            if envelope.lane == Lane.SYSTEM and interrupts(envelope.type, envelope.body):
+                self.refill(cell)  # it does not wait until there is little left to do
+            elif envelope.lane < cell.lanes() and not self._holds_back(cell, envelope.lane) and self._is_low(cell):
+                self.refill(cell)
             return
         self._put(cell, envelope)
 
@@ -89,21 +91,32 @@ class Cells:
         """A message that was read from disk; False when it was in memory already."""
         if envelope.id in self.seen:
             return False
+        if envelope.lane == _SYSTEM and self._is_of_tree(envelope.recipient) and self.takes(envelope):
+            return True
         cell = self._cell(envelope)
-        if cell is None:
+        if cell is None or cell.sealed:
             return False
-        if envelope.lane >= cell.lanes():
-            cell.complete = False  # it stands still: on disk it costs nothing
+        if envelope.lane >= cell.lanes() or self._holds_back(cell, envelope.lane):
+            cell.complete = False  # it stands still, or waits: on disk it costs nothing
             return False
         envelope.deliveries += 1
         self._put(cell, envelope)
         return True
 
+    def _holds_back(self, cell: Cell, lane: int) -> bool:
+        """Whether an actor that was relieved of its backlog does not take a lane up yet."""
+        if not cell.relieved or lane == Lane.SYSTEM:
+            return False
+        return cell.turn is not None or cell.queue.is_blocked(lane, self.port.monotonic())
+
+    def _is_of_tree(self, address: str) -> bool:
+        return f"{address}/".startswith(f"{self.tree.address}/")
+
     def _cell(self, envelope: Envelope) -> Cell | None:
         cell = self.cells.get(envelope.recipient)
         if cell is not None:
             return cell
-        if not f"{envelope.recipient}/".startswith(f"{self.tree.address}/"):
+        if not self._is_of_tree(envelope.recipient):
             # Another program's, in the same database: it stays where it is.
             return None
         spec = self.tree.find(envelope.recipient)
@@ -116,6 +129,8 @@ class Cells:
         make: Callable[[], Actor[Any]]
         make = self._supervisor(spec) if isinstance(spec, Supervisor) else spec.make
         cell = Cell(envelope.recipient, shard, spec, make, complete=shard in self.swept)
+        cell.used = self.port.monotonic()
+        self.standing.pop(envelope.recipient, None)
         self.cells[envelope.recipient] = cell
         self.wants_load(cell)
         return cell
@@ -125,184 +140,13 @@ class Cells:
 
     def _put(self, cell: Cell, envelope: Envelope) -> None:
         self.seen.add(envelope.id)
+        self.meets(envelope)
         cell.ids.add(envelope.id)
-        cell.queue.put(envelope, self.port.monotonic())
-        self.schedule(cell)
-
-    # --- running turns -----------------------------------------------------------------------------------------
-
-    def schedule(self, cell: Cell) -> None:
-        """Let the pump look at a cell."""
-        if cell.loaded and not cell.busy and not cell.queued:
-            cell.queued = True
-            self._runnable.append(cell)
-            self._work.set()
-
-    def nudge(self) -> None:
-        """Let the pump go on after `gate` has opened."""
-        self._work.set()
-
-    async def pump(self, group: anyio.abc.TaskGroup) -> None:
-        """Run turns for ever."""
-        self._group = group
-        while True:
-            await self._work.wait()
-            turns = 0
-            while self._runnable and self.gate():
-                cell = self._runnable.popleft()
-                cell.queued = False
-                turns += self._run(cell)
-                if turns >= SLICE_TURNS:
-                    turns = 0
-                    await anyio.lowlevel.checkpoint()
-
-    def _run(self, cell: Cell) -> int:
-        """Turns of one cell, as many as it may have in a row; how many there were."""
-        turns = 0
-        if self.cells.get(cell.address) is not cell:
-            return turns
-        while not cell.busy and cell.shard not in self.leaving:
-            if turns >= ACTOR_TURNS:
-                self.schedule(cell)
-                break
-            if cell.solo and (cell.unit is not None or cell.in_flight):
-                break
-            now = self.port.monotonic()
-            envelope = cell.queue.take(now, cell.lanes())
-            if envelope is None:
-                if cell.queue:
-                    self._wait_for_due(cell, now)
-                break
-            turns += 1
-            error = cell.poison.pop(envelope.id, None)
-            if error is None:
-                self._turn(cell, envelope)
-            else:
-                cell.busy = True
-                self._failed(cell, envelope, error)
-        if cell.lanes() < 3:
-            self._shed(cell)
-        elif not cell.complete:
-            self.refill_when_low(cell)
-        return turns
-
-    def _shed(self, cell: Cell) -> None:
-        """It stands still: what it does not take stays on disk only, however long that lasts."""
-        shed = [envelope.id for envelope in cell.queue.drain(cell.lanes())]
-        if shed:
-            cell.ids.difference_update(shed)
-            self.seen.difference_update(shed)
-            cell.complete = False
-
-    def _turn(self, cell: Cell, envelope: Envelope) -> None:
-        cell.busy = True
-        cell.used = self.port.monotonic()
-        try:
-            ctx, rest = self.runner.begin(cell, envelope)
-        except UnknownMessage as error:
-            envelope.delay_seconds = CAPABLE_NODE_SECONDS
-            envelope.last_error = str(error)
-            self._again(cell, envelope)
-            return
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its turn's failure, and no more
-            self._failed(cell, envelope, error)
-            return
-        if rest is None:
-            self._done(cell, envelope, ctx)
+        if envelope.lane == _SYSTEM and interrupts(envelope.type, envelope.body):
+            self.interrupted(cell, envelope)
         else:
-            assert self._group is not None
-            self.port.spawn(self._group, self._rest, cell, envelope, ctx, rest, name=f"turn {cell.address}")
-
-    async def _rest(self, cell: Cell, envelope: Envelope, ctx: Any, rest: Any) -> None:
-        """The part of a turn that had to wait, bounded by the actor's turn limit."""
-        assert cell.actor is not None
-        try:
-            with self.port.deadline(cell.actor.turn_seconds):
-                await rest
-        except Exception as error:  # noqa: BLE001 - as above
-            if self.cells.get(cell.address) is cell:
-                self._failed(cell, envelope, error)
-            return
-        if self.cells.get(cell.address) is cell:
-            self._done(cell, envelope, ctx)
-            self.schedule(cell)
-
-    def _done(self, cell: Cell, envelope: Envelope, ctx: Any) -> None:
-        try:
-            self.runner.succeed(cell, envelope, ctx)
-        except Exception as error:  # noqa: BLE001 - a state or summary that cannot be stored: the turn's own fault
-            self._failed(cell, envelope, error)
-            return
-        cell.busy = False
-        self.wants_unit(cell)
-
-    def _failed(self, cell: Cell, envelope: Envelope, error: BaseException) -> None:
-        delay = self.runner.fail(cell, envelope, error)
-        self.wants_unit(cell)
-        if delay is None:
-            cell.busy = False
-            self.schedule(cell)
-        else:
-            self._again(cell, envelope)
-
-    def answer(self, call: Envelope, reply: Envelope, message: Message) -> bool:
-        """Let the actor that waits for a reply take it in the unit that ends the call; False where it cannot now.
-
-        Half of a run's commits are saved like this. The reply is not on disk while its turn runs, which shows nowhere:
-        call, reply and turn are one unit, so either all of it is written, or the reply is stored alone (`untaken`) and
-        the worker's work is not lost. Whatever is not plain goes the long way: an actor that is busy or does not take
-        replies, older messages for it, a handler that waits, or fails.
-        """
-        cell = self.cells.get(reply.recipient)
-        if cell is None or not self._is_free(cell):
-            return False
-        reply.deliveries = 1
-        cell.used = self.port.monotonic()
-        try:
-            handler = cell.object().handlers.get(type(message))
-            if handler is None or handler.waits:
-                return False
-            ctx, rest = self.runner.begin(cell, reply)
-            if rest is not None:
-                raise UsageError(f"{handler.method} is no coroutine function, and returned a coroutine that waits")
-            self.runner.succeed(cell, reply, ctx, call)
-        except Exception:  # noqa: BLE001 - what it means is decided when the stored reply has its turn
-            cell.revive()
-            return False
-        self.wants_unit(cell)
-        return True
-
-    def _is_free(self, cell: Cell) -> bool:
-        """Whether a turn may run at once, and overtakes nothing."""
-        row = cell.row
-        return (
-            cell.loaded
-            and cell.complete
-            and not (cell.busy or cell.queue or cell.solo or cell.poison)
-            and row is not None
-            and row.version > 0
-            and row.status == "active"
-            and cell.shard not in self.leaving
-            and self.gate()
-        )
-
-    def _again(self, cell: Cell, envelope: Envelope) -> None:
-        cell.queue.put_back(envelope, self.port.monotonic())
-        cell.busy = False
-        self.schedule(cell)
-
-    def _wait_for_due(self, cell: Cell, now: float) -> None:
-        due = cell.queue.next_due(cell.lanes())
-        if due is None or self._group is None or (cell.wakes_at is not None and cell.wakes_at <= due):
-            return
-        cell.wakes_at = due
-        self.port.spawn(self._group, self._wake_at, cell, due, due - now, name=f"due {cell.address}")
-
-    async def _wake_at(self, cell: Cell, due: float, seconds: float) -> None:
-        await self.port.sleep(seconds)
-        if cell.wakes_at == due:
-            cell.wakes_at = None
-        self.schedule(cell)
+            cell.queue.put(envelope, self.port.monotonic())
+        self.wants_turn(cell)
 
     # --- leaving memory ----------------------------------------------------------------------------------------
 
@@ -335,6 +179,9 @@ class Cells:
         cell.queue.drain()
         cell.unit = None
         cell.busy = False
+        if cell.turn is not None:
+            cell.turn.scope.cancel()
+            cell.turn = None
 
     def reload(
         self, cell: Cell, *, solo: bool = False, poison: dict[int, BaseException] | None = None, load: bool = True
@@ -353,12 +200,19 @@ class Cells:
         fresh = Cell(cell.address, cell.shard, cell.spec, cell.make, complete=False)
         fresh.solo = solo
         fresh.poison.update(poison or {})
-        fresh.refill = True
+        fresh.refill = fresh.sealed = True
         self.cells[cell.address] = fresh
         if load:
             self.wants_load(fresh)
         self.wants_refill(fresh)
         return fresh
+
+    def waits(self, address: str, lane: int, identifier: int) -> bool:
+        """Whether a message is known to wait for its actor still; or would, as that takes none of this lane now."""
+        cell = self.cells.get(address)
+        if cell is None:
+            return lane > Lane.SYSTEM and address in self.standing
+        return identifier in cell.ids or lane >= cell.lanes()
 
     def doubt(self, commit: int) -> None:
         """There may be older messages on disk for any actor here: hand nothing over before that was read.
@@ -376,8 +230,23 @@ class Cells:
         """These shards are another node's now."""
         for cell in [cell for cell in self.cells.values() if cell.shard in shards]:
             self.forget(cell)
+        self.unroutable.forget_shards(shards)
+        self.standing = {address: None for address in self.standing if shard_of(address) not in shards}
         self.swept -= shards
         self.leaving -= shards
+
+    def passivate(self, seconds: float) -> None:
+        """Forget the cells that have been idle for so long."""
+        since = self.port.monotonic() - seconds
+        for cell in [cell for cell in self.cells.values() if cell.used <= since and cell.idle()]:
+            self._passivate(cell)
+
+    def _passivate(self, cell: Cell) -> None:
+        if cell.lanes() < 3:
+            self.standing[cell.address] = None
+            if len(self.standing) > STANDING_LIMIT:
+                del self.standing[next(iter(self.standing))]
+        self.forget(cell)
 
     def shrink(self, keep: int) -> None:
         """Bound memory: forget the idle cells that were used longest ago, down to `keep` cells."""
@@ -386,9 +255,54 @@ class Cells:
             return
         idle = sorted((cell for cell in self.cells.values() if cell.idle()), key=lambda cell: cell.used)
         for cell in idle[:excess]:
-            self.forget(cell)
+            self._passivate(cell)
 
     def refill_when_low(self, cell: Cell) -> None:
-        if not cell.refill and len(cell.queue) < ACTOR_TURNS:
+        """Have its mailbox read if there is little left in memory, and it goes on."""
+        if cell.relieved:
+            if any(self._holds_back(cell, lane) for lane in (Lane.REPLY, Lane.NORMAL)):
+                return
+            cell.relieved = False
+        if self._is_low(cell):
+            self.refill(cell)
+
+    @staticmethod
+    def _is_low(cell: Cell) -> bool:
+        return len(cell.queue) < LOW_WATER
+
+    def relieve(self) -> bool:
+        """Memory is full: leave on disk what waits behind a message in back-off, or for a handler that waits.
+
+        Else as many messages as memory may hold could wait like this for an hour, and nothing new would be read for
+        anybody meanwhile. Whether that has freed any.
+        """
+        now, freed = self.port.monotonic(), False
+        for cell in self.cells.values():
+            cut: list[Envelope] = []
+            for lane in (Lane.REPLY, Lane.NORMAL):
+                if cell.turn is not None:
+                    cut += cell.queue.cut(lane, 0)
+                elif cell.queue.is_blocked(lane, now):
+                    cut += cell.queue.cut(lane, 1)
+            if not cut:
+                continue
+            freed = True
+            cell.relieved = cell.stood = True
+            cell.complete = False
+            identifiers = [envelope.id for envelope in cut]
+            cell.ids.difference_update(identifiers)
+            self.seen.difference_update(identifiers)
+        return freed
+
+    def refill(self, cell: Cell) -> None:
+        """Have its mailbox read."""
+        if not cell.refill:
             cell.refill = True
             self.wants_refill(cell)
+
+    def shed(self, cell: Cell) -> None:
+        """It stands still: what it does not take stays on disk only, however long that lasts."""
+        cell.stood, cell.complete = True, False
+        shed = [envelope.id for envelope in cell.queue.drain(cell.lanes())]
+        cell.ids.difference_update(shed)
+        self.seen.difference_update(shed)

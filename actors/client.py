@@ -5,6 +5,7 @@ puts a reply address with it, `/sys/client:…`, a mailbox that only this client
 """
 
 import logging
+import typing
 from typing import Any, TypeVar
 
 from ..mailbox.address import CLIENT_PREFIX, parse, shard_of
@@ -13,15 +14,18 @@ from ..mailbox.errors import NotFound
 from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
 from ..mailbox.message import Message
+from ..mailbox.request import Request
 from ..persistence.port import Port, RealPort
 from ..persistence.rows import Decision, Verdict
 from ..persistence.store import Store
 from .approval import Decided
 from .context import Ref
+from .system import AskFailed, Cancel
 
 log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound=Message)
 
 NUMBER_SECONDS = 86_400.0
 """For how long a client leases its number; it renews after half of that when it sends."""
@@ -73,16 +77,23 @@ class Client:
         accepted = await self.store.send([envelope], [client_id] if client_id else ())
         return accepted[0]
 
+    async def cancel(self, address: str, *, by: str = "", reason: str = "") -> None:
+        """End an actor as cancelled, whatever it is doing. Harmless where it has ended already.
+
+        It is done when its row says so, which is soon; a supervisor refuses (its dead letter says how else).
+        """
+        await self.send(address, Cancel(by, reason), lane=Lane.SYSTEM)
+
     async def ask(
         self,
         to: Ref[Any] | str,
-        message: Message,
+        message: Request[R],
         *,
         seconds: float,
         lane: Lane = Lane.REPLY,
         after: tuple[Envelope, str] | None = None,
-    ) -> Message:
-        """Send, and wait for the reply (an `AskFailed` where there will be none).
+    ) -> R | AskFailed:
+        """Send a request, and wait for its answer (an `AskFailed` where there will be none).
 
         `after`: a message (with its client id) that is sent in the same breath, before this one.
 
@@ -100,7 +111,7 @@ class Client:
         while (left := end - self.port.monotonic()) > 0:
             for answer in await self.store.receive(mine, seconds=min(left, RECEIVE_SECONDS), port=self.port):
                 if answer.correlation == envelope.id:
-                    return answer.message()
+                    return typing.cast("R | AskFailed", answer.message())
         raise TimeoutError(f"no answer from {envelope.recipient} within {seconds:g} s")
 
     async def decide(self, verdict: Verdict) -> Decision:

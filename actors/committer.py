@@ -17,7 +17,7 @@ import anyio
 
 from ..mailbox.address import CLIENT_SHARD
 from ..mailbox.envelope import Envelope
-from ..mailbox.errors import BadRow, StoreUnavailable
+from ..mailbox.errors import BadRow, SchemaMismatch, StaleEpoch, StoreError, StoreUnavailable
 from ..persistence.port import Port, Signal
 from ..persistence.store import Session
 from ..persistence.unit import CommitResult, Unit
@@ -32,6 +32,9 @@ BATCH_UNITS = 1024
 LOST_FIRST_SECONDS = 0.1
 LOST_CAP_SECONDS = 5.0
 """A batch whose answer is lost again and again is sent after a delay that grows from the one to the other."""
+LOST_WHOLE, LOST_ALONE = 4, 8
+"""So often a batch is sent in whole; after that by halves, as it may be too slow for the server; and so often one unit
+of it alone, before the others go on without it."""
 PENDING_UNITS = 2 * BATCH_UNITS
 """Units that may wait; beyond it the pump pauses."""
 
@@ -70,6 +73,8 @@ class Committer:
         """There may be messages on disk that were not handed over."""
         self.after: Callable[[], None] = lambda: None
         self.is_mine: Callable[[int], bool] = lambda shard: False
+        self._left_out: set[str] = set()
+        """Actors whose last unit was left out without an answer."""
         self._cells: dict[str, Cell] = {}
         self._loose: list[Entry] = []
         self._work = Signal()
@@ -168,6 +173,13 @@ class Committer:
             except StoreUnavailable as error:
                 log.warning("a commit of %d units got no answer: %s", len(batch), error)
                 await self.recover()
+                if lost >= LOST_ALONE and len(batch) == 1 and self._leaves_out(batch[0], str(error)):
+                    return
+                if lost >= LOST_WHOLE and len(batch) > 1:
+                    self.doubt()
+                    await self._halves(batch)
+                    self.doubt()  # what has landed late, in between
+                    return
                 if lost:
                     # It does answer, but not to this: a batch that is too slow for the server, say.
                     await self.port.sleep(min(LOST_FIRST_SECONDS * 2.0**lost, LOST_CAP_SECONDS))
@@ -176,6 +188,14 @@ class Committer:
                 if lost:
                     self.doubt()
                 await self._bisect(batch, error)
+                return
+            except (StaleEpoch, SchemaMismatch):
+                raise
+            except StoreError as error:
+                # It can do nothing with it (it is too large for its memory, say): whoever wrote it has to know.
+                if lost:
+                    self.doubt()
+                await self._bisect(batch, BadRow(str(error)))
                 return
             else:
                 if lost:
@@ -192,6 +212,29 @@ class Committer:
             if entry.done is not None:
                 entry.done(error)
             return
+        await self._halves(batch)
+
+    def _leaves_out(self, entry: Entry, reason: str) -> bool:
+        """Give up a unit that has had no answer for long, so that the others get on; its turns are done again.
+
+        Not the outcome of a worker: its call would be made again.
+        """
+        if entry.cell is None or entry.answers or entry.done is not None:
+            return False
+        self.doubt()
+        self._left_out.add(entry.cell.address)
+        entry.cell.in_flight -= 1
+        self.rejected(entry, reason)
+        return True
+
+    def _hear_of(self, address: str, reason: str | None) -> None:
+        """The next unit of an actor whose last one was left out without an answer: where it does not fit, that one has
+        landed after all, and nobody has handed over what it sent."""
+        self._left_out.discard(address)
+        if reason is not None:
+            self.doubt()
+
+    async def _halves(self, batch: list[Entry]) -> None:
         middle = len(batch) // 2
         await self._commit(batch[:middle])
         await self._commit(batch[middle:])
@@ -203,6 +246,8 @@ class Committer:
             if entry.cell is not None:
                 entry.cell.in_flight -= 1
             reason = result.rejected.get(index)
+            if self._left_out and entry.cell is not None and entry.cell.address in self._left_out:
+                self._hear_of(entry.cell.address, reason)
             if reason is None:
                 self.committed(entry)
             else:

@@ -75,7 +75,10 @@ class Ownership:
         self.draining = False
         self._patient_until = float("-inf")
         self._look = Signal()
-        self._taking = anyio.Lock()
+        self.changing = anyio.Lock()
+        """Held by whoever asks the store to change or tell what this node owns, until the answer is acted upon. Without
+        it a late answer would bring back shards that were given away meanwhile
+        (`test_g3_a_late_answer_brings_no_shard_back`)."""
 
     def look(self) -> None:
         """Membership may have changed."""
@@ -88,21 +91,33 @@ class Ownership:
 
     async def start(self) -> None:
         """Take what is free before anything else runs."""
-        self.members = await self.session.members()
-        await self._silent()
-        await self._claim()
+        async with self.changing:
+            self.members = await self.session.members()
+            self._await_signs_of_life()
+            await self._silent()
+            await self._claim()
+
+    def _await_signs_of_life(self) -> None:
+        """Where no other node has beaten lately, perhaps none could: the store was away, and is just back.
+
+        They get the time of a lease to do so; one that is dead does not (`reconnected` is the same for a node that was
+        here before).
+        """
+        others = [m for m in self.members if m.status in ("up", "draining") and m.number != self.session.number]
+        if others and all(member.beat_age_seconds > self.info.lease_seconds for member in others):
+            self._patient_until = self.port.monotonic() + self.info.lease_seconds
 
     async def run(self) -> None:
         """Look after membership for ever."""
         while True:
             await self.port.wait(self._look, self.info.beat_seconds)
-            self.members = await self.session.members()
-            await self._silent()
-            if not self.draining:
-                # Not while draining: what this read is told may be given away before the answer is here.
-                await self._given()
-                await self._claim()
-                await self._share()
+            async with self.changing:
+                self.members = await self.session.members()
+                await self._silent()
+                if not self.draining:
+                    await self._given()
+                    await self._claim()
+                    await self._share()
 
     async def run_watch(self) -> None:
         """Wait for the death of the predecessor, for ever."""
@@ -112,7 +127,8 @@ class Ownership:
                 await self.port.sleep(self.info.beat_seconds)
                 continue
             if await self.session.watch(member, seconds=WATCH_SECONDS):
-                await self._take_over(member, "lock")
+                async with self.changing:
+                    await self._take_over(member, "lock")
 
     async def _given(self) -> None:
         """Shards that others gave to this node, or that it has by a take-over whose answer was lost."""
@@ -131,8 +147,7 @@ class Ownership:
                 await self._take_over(member, "lease")
 
     async def _take_over(self, member: Member, by: str) -> None:
-        async with self._taking:
-            shards = await self.session.take_over(member, by=by)
+        shards = await self.session.take_over(member, by=by)
         if shards or by == "lock":
             log.warning("took over %d shards of node %d (%s)", len(shards), member.number, by)
         if shards:

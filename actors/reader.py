@@ -97,9 +97,10 @@ class Reader:
                     await self._refill()
                 if not (self._sweeps or self._cursor):
                     continue
-                if len(self.cells.seen) < HIGH_WATER:
+                # What waits to be due does not count: it does nothing until then, and all others wait for this read.
+                if len(self.cells.seen) - sum(pool.delayed() for pool in self.pools.values()) < HIGH_WATER:
                     await self._sweep()
-                elif not (self._loads or self._refills):
+                elif not self.cells.relieve() and not (self._loads or self._refills):
                     break
             if polling:
                 polled = self.port.monotonic()
@@ -118,7 +119,7 @@ class Reader:
             cell.load(row)
             if row is not None:
                 self.ids.advance(row.last_id)
-            self.cells.schedule(cell)
+            self.cells.wants_turn(cell)
 
     async def _refill(self) -> None:
         address, cell = next(iter(self._refills.items()))
@@ -132,19 +133,21 @@ class Reader:
             envelopes = await self.session.mailbox(cell.shard, address, limit=limit)
             if self._refills.get(address) is cell:
                 del self._refills[address]
-            cell.refill = False
+            cell.refill = cell.sealed = False
             if self.cells.cells.get(address) is not cell:
                 return
             for envelope in envelopes:
                 self.cells.arrive(envelope)
-            if len(envelopes) < limit and cell.lanes() == 3:
+            if len(envelopes) >= limit:
+                self.cells.crowded.add(address)
+            elif cell.lanes() == 3 and not cell.relieved:
                 if cell.declined_at <= began:
-                    cell.complete = True
+                    cell.complete, cell.stood = True, False
                 else:
                     # Something was committed for it while this read was under way: it is on disk, and not in here.
                     cell.refill = True
                     self._refills[address] = cell
-            self.cells.schedule(cell)
+            self.cells.wants_turn(cell)
         finally:
             self.cells.read_ended()
 
@@ -154,13 +157,17 @@ class Reader:
             self._round, self._sweeps = self._sweeps, set()
             self._doubts = self.cells.doubts
         shards = self._round & self.owned()
-        began = self.committer.commits
+        # Once all of it; later what stands still costs nothing, however much waits there (`test_polls_pass_over…`).
+        standing = not shards <= self.cells.swept
+        began, doubts = self.committer.commits, self.cells.doubts
         self.cells.reads_running += 1
         try:
             page, self._cursor = await self.session.ready(
-                sorted(shards), per_actor=WINDOW, limit=PAGE, beyond=self._cursor
+                sorted(shards), per_actor=WINDOW, limit=PAGE, beyond=self._cursor, standing=standing
             )
-            self._take(page, began, cut=bool(self._cursor))
+            if self.cells.doubts == doubts:
+                self._take(page, began, cut=bool(self._cursor))
+            # Else shards came in meanwhile, perhaps ones that were here before: what was read may be handled already.
         finally:
             self.cells.read_ended()
         if not self._cursor and self._doubts == self.cells.doubts:
@@ -168,7 +175,11 @@ class Reader:
 
     def _take(self, page: list[Envelope], began: int, *, cut: bool) -> None:
         counts: dict[tuple[int, str], int] = {}
+        owned = self.owned()
         for envelope in page:
+            if envelope.shard not in owned:
+                # Given away while this read was under way (`test_g3_a_late_read_begins_nothing_of_a_shard_that_left`).
+                continue
             place = (envelope.shard, envelope.recipient)
             counts[place] = counts.get(place, 0) + 1
             pool = self.pools.get(envelope.recipient)
@@ -184,12 +195,13 @@ class Reader:
             if pool is not None:
                 if count >= WINDOW:
                     pool.backlog.add(shard)
-            elif cell is None:
+            elif cell is None or cell.sealed:
                 continue
             elif count >= WINDOW:
+                self.cells.crowded.add(recipient)
                 cell.complete = False
                 cell.declined_at = max(cell.declined_at, began)
                 if cell.lanes() == 3:
                     self.cells.refill_when_low(cell)
-            elif cell.declined_at <= began and recipient != last and cell.lanes() == 3:
+            elif cell.declined_at <= began and recipient != last and cell.lanes() == 3 and not cell.stood:
                 cell.complete = True

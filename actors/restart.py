@@ -1,26 +1,49 @@
-"""What a supervisor does when a child fails, as clauses: a pure function of the strategy and who runs.
+"""What follows the end of a child, as clauses: pure functions of the strategy, the restart kinds and who runs.
 
 The rules are OTP's (`supervisor.erl`), with the deviations that durability asks for: a sibling that has finished or was
-paused stays as it is through a group restart, and a supervisor that gives up ends abnormally (`escalated`).
+stopped by an operator stays as it is through a group restart.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, assert_never
 
 import msgspec
 
-from .spec import Restart, Strategy
+from .spec import AutoShutdown, Restart, Strategy
 
-ChildStatus = Literal["waiting", "starting", "running", "stopping", "stopped", "failed", "ended"]
-"""waiting: to be started. ended: finished by itself. stopped: by its supervisor, and not to be started in a group."""
+ChildStatus = Literal[
+    "waiting", "starting", "running", "stopping", "stopped", "restarting", "ended", "ignored", "paused"
+]
+"""waiting: to be started with the others. restarting: down, and started again when its time comes. stopped: by its
+supervisor, as all others. ended: finished by itself. ignored: declined its start. paused: stopped by an operator."""
+
+UP: frozenset[ChildStatus] = frozenset({"starting", "running", "stopping"})
+STAYS_DOWN: frozenset[ChildStatus] = frozenset({"ended", "paused"})
+"""No group restart touches these."""
+
+ReplyTo = tuple[str, int]
+NOBODY: ReplyTo = ("", 0)
 
 
 class ChildState(msgspec.Struct):
     """A supervisor's knowledge of one child."""
 
     name: str
+    """`name`, or `name:key` of a template's instance (the last segment of its address)."""
     status: ChildStatus = "waiting"
     incarnation: int = 0
+    """The one that was last told to start; 0 where that was left to the child."""
+    failures: int = 0
+    """How often in a row it went down without having been healthy for a while: what its back-off grows with."""
+    started_at: float = 0.0
+    after: str = ""
+    """While it stops: its status when it has; "removed" for none. While it starts on demand: its former status."""
+    up: bool = False
+    """Whether this incarnation's start has succeeded."""
+    killed: bool = False
+    """Whether it was out of time, and killed."""
+    asked: list[ReplyTo] = []
+    """Who waits for it to be down."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -61,17 +84,28 @@ def plan_restart(
             group = children[index:]
         case _:
             assert_never(strategy)
-    up = {"starting", "running", "stopping"}
-    stops = [child.name for child in reversed(group) if child.name != failed and child.status in up]
-    down = ("ended", "stopped")
+    stops = [child.name for child in reversed(group) if child.name != failed and child.status in UP]
     starts = [
         child.name
         for child in group
-        if child.name == failed or (child.status not in down and child.name not in temporary)
+        if child.name == failed or (child.status not in STAYS_DOWN and child.name not in temporary)
     ]
     return Plan(tuple(stops), tuple(starts))
 
 
 def within_window(times: Sequence[float], now: float, seconds: float) -> list[float]:
-    """The restarts that still count at `now`: a true sliding window."""
-    return [at for at in times if now - at < seconds]
+    """The restarts that still count at `now`: those at most `seconds` old. A true sliding window."""
+    return [at for at in times if now - at <= seconds]
+
+
+def shuts_down(auto: AutoShutdown, others: Iterable[ChildState]) -> bool:
+    """Whether the end of a significant child ends its supervisor; `others` are the other significant ones."""
+    match auto:
+        case "never":
+            return False
+        case "any_significant":
+            return True
+        case "all_significant":
+            return not any(child.status in UP or child.status in ("restarting", "waiting") for child in others)
+        case _:
+            assert_never(auto)

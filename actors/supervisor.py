@@ -1,43 +1,122 @@
-"""Supervisors: durable actors that start, stop and restart their children, one recorded step at a time.
+"""Supervisors: durable actors that start, stop and restart their children.
 
-The state holds what is still to do (`stops`, then `starts`); each step is a message to one child and its answer, so a
-supervisor whose node is killed in the middle of a group restart goes on with the step it was at. Children of a pool
-are not in the state: one that fails is restarted by its address, on the supervisor's own intensity.
+This is the actor: it turns what children, parents, timers and operators say into calls of the state machine
+(`supervision`, `on_demand`), and what that decides into messages, timers, events and its own row, all in one commit.
+Nothing is decided here. Children of a pool are not in its state: see `instances`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from ..mailbox.address import key_of, name_of, parent_of
+from ..mailbox.address import parent_of
 from ..mailbox.lane import Lane
+from ..mailbox.message import Message
+from . import supervised as happened
 from .actor import Actor, on
-from .context import Context
-from .restart import ChildState, plan_restart, restarts, within_window
-from .spec import Spec, Supervisor, Tree
-from .system import Boot, ChildFailed, Resume, Start, Started, Stop, Stopped
+from .census import Counted, Surveyed
+from .context import Context, Event
+from .on_demand import OnDemand
+from .restart import ReplyTo
+from .roster import is_pool
+from .spec import CENSUS, Supervisor, Tree
+from .supervisor_before import STATE_VERSION
+from .supervisor_state import Ending, SupervisorState
+from .system import (
+    AskFailed,
+    Boot,
+    CensusDue,
+    ChildFailed,
+    CountChildren,
+    DeleteChild,
+    Ignored,
+    InstanceDue,
+    Kill,
+    ListChildren,
+    PoolDue,
+    RestartChild,
+    RestartDue,
+    Resume,
+    ShutdownOver,
+    Start,
+    StartChild,
+    Started,
+    Stop,
+    Stopped,
+    TerminateChild,
+)
+
+CENSUS_AGAIN_SECONDS = 1.0
+"""A census that failed is asked again after this."""
 
 
-class SupervisorState(msgspec.Struct):
-    """What a supervisor must not forget."""
+class TurnEffects:
+    """What the state machine has done, as effects of one turn."""
 
-    children: list[ChildState] = []
-    stops: list[str] = []
-    """Children still to be stopped, in this order; the first one was told."""
-    starts: list[str] = []
-    """Children still to be started, in this order; the first one was told once `stops` is empty."""
-    restarted_at: list[float] = []
-    tree: str = ""
-    """Digest of the tree that its children were last reconciled with."""
-    ending: str = ""
-    """Why it ends once all children are stopped; "" while it does not."""
-    announced: int = 0
-    """The incarnation whose start the parent was told of."""
+    def __init__(self, ctx: Context, state: SupervisorState) -> None:
+        self.ctx = ctx
+        self.state = state
+        self.now = ctx.now
+        self.fresh = ctx.row.version == 0
+        self.address = ctx.address
+
+    @property
+    def paused(self) -> bool:
+        return self.ctx.row.status == "paused"
+
+    def chance(self) -> float:
+        return self.ctx.port.random()
+
+    def tell(self, child: str, message: Message) -> None:
+        self.ctx.send(f"{self.ctx.address}/{child}", message, lane=Lane.SYSTEM)
+
+    def record(self, event: Event) -> None:
+        self.ctx.record(event)
+
+    def answer(self, reply_to: ReplyTo, message: Message) -> None:
+        self.ctx.reply_later(reply_to, message)
+
+    def wake(self, key: str, seconds: float, message: Message) -> None:
+        self.ctx.schedule(key, seconds, message, lane=Lane.SYSTEM, loose=True)
+
+    def forget(self, key: str) -> None:
+        self.ctx.cancel_timer(key)
+
+    def ask_census(self, message: Message) -> None:
+        self.ctx.send(CENSUS, message)
+
+    def booted(self) -> None:
+        self.record(happened.SupervisorStarted(self.ctx.incarnation))
+        self.announce()
+
+    def announce(self) -> None:
+        """Tell the parent that all children are started."""
+        self.state.announced = self.ctx.incarnation
+        self._tell_parent(Started(self.ctx.address, self.ctx.incarnation))
+
+    def ended(self, ending: Ending) -> None:
+        ctx, reason = self.ctx, ending.reason
+        self.record(happened.SupervisorEnded(ctx.incarnation, ending.how, reason))
+        if ending.how != "stopped" and not parent_of(ctx.address):
+            # Nobody is above it that could do something about it but a person.
+            ctx.row.status = "active"
+            ctx.park(reason)
+            return
+        ctx.row.status, ctx.row.reason = ending.how, reason
+        if ending.how == "stopped":
+            self._tell_parent(Stopped(ctx.address, ctx.incarnation, reason))
+        else:
+            self._tell_parent(ChildFailed(ctx.address, ctx.incarnation, reason))
+
+    def _tell_parent(self, message: Message) -> None:
+        parent = parent_of(self.ctx.address)
+        if parent:
+            self.ctx.send(parent, message, lane=Lane.SYSTEM)
 
 
 class SupervisorActor(Actor[SupervisorState], kind="supervisor"):
     """The actor behind a `Supervisor` spec."""
+
+    state_version = STATE_VERSION
 
     def __init__(self, spec: Supervisor, tree: Tree) -> None:
         self.spec = spec
@@ -51,207 +130,185 @@ class SupervisorActor(Actor[SupervisorState], kind="supervisor"):
             "strategy": self.spec.strategy,
         }
 
+    def _decide(self, ctx: Context) -> OnDemand:
+        machine = OnDemand(self.spec, self.state, TurnEffects(ctx, self.state))
+        if self.state.tree != self.tree.digest:
+            machine.forget_unknown()
+        return machine
+
     # --- being started and stopped -----------------------------------------------------------------------------
 
     @on(creates=True)
     def boot(self, message: Boot, ctx: Context) -> None:
         if ctx.row.version == 0:
-            self._reconcile(ctx)
-        elif self.state.tree != message.tree and ctx.row.status == "active" and not self.state.ending:
-            running = {child.name for child in self.state.children if child.status == "running"}
-            self._reconcile(ctx)
-            for spec in self.spec.children:
-                # One that is started now reads its spec anyway; one that runs must be told that it has changed.
-                if isinstance(spec, Supervisor) and spec.name in running:
-                    ctx.send(f"{ctx.address}/{spec.name}", message, lane=Lane.SYSTEM)
+            self._decide(ctx).boot(self.tree.digest)
+        elif self.state.tree != message.tree and ctx.row.status == "active" and self.state.end is None:
+            self._decide(ctx).changed(self.tree.digest)
 
     @on(creates=True)
     def start(self, message: Start, ctx: Context) -> None:
-        if ctx.row.version and message.incarnation <= ctx.incarnation and ctx.row.status == "active":
-            self._announce(ctx)
+        row = ctx.row
+        if row.version and row.status in ("active", "paused"):
+            if self.state.end is None:
+                # Said twice, or an operator has resumed it: it runs already, or will say so itself.
+                row.incarnation = max(row.incarnation, message.incarnation)
+                if self.state.job is None or self.state.job.kind != "boot":
+                    TurnEffects(ctx, self.state).announce()
             return
-        ctx.row.incarnation = max(ctx.incarnation, message.incarnation)
-        ctx.row.status, ctx.row.reason = "active", ""
-        self.state.restarted_at, self.state.ending, self.state.announced = [], "", 0
-        for child in self.state.children:
-            child.status = "ended" if child.status == "ended" else "waiting"
-        self._reconcile(ctx)
+        row.incarnation = max(message.incarnation, row.incarnation + 1)
+        row.status, row.reason = "active", ""
+        self._decide(ctx).boot(self.tree.digest)
 
     @on
     def stop(self, message: Stop, ctx: Context) -> None:
-        if message.incarnation == ctx.incarnation and ctx.row.status != "stopped":
-            self._stop_all(message.reason, ctx)
+        row = ctx.row
+        reason = "killed" if message.kill else message.reason
+        live = row.status in ("active", "paused", "parked")
+        if live and (not message.incarnation or message.incarnation >= row.incarnation):
+            row.status, row.reason = "active", ""  # it must hear of its children to the end
+            self._decide(ctx).end(Ending("stopped", reason, kill=message.kill))
         elif parent := parent_of(ctx.address):
-            ctx.send(parent, Stopped(ctx.address, message.incarnation, message.reason), lane=Lane.SYSTEM)
+            stopped = Stopped(ctx.address, message.incarnation or row.incarnation, reason)
+            ctx.send(parent, stopped, lane=Lane.SYSTEM)
+
+    @on
+    def kill(self, message: Kill, ctx: Context) -> None:
+        if ctx.row.status in ("active", "paused", "parked"):
+            ctx.row.status, ctx.row.reason = "active", ""
+            self._decide(ctx).end(Ending("failed", message.reason, kill=True))
 
     @on
     def resume(self, message: Resume, ctx: Context) -> None:
-        if ctx.row.status != "active":
-            ctx.row.status, ctx.row.reason = "active", ""
-            self.state.restarted_at, self.state.ending = [], ""
-            self._reconcile(ctx)
-
-    def _reconcile(self, ctx: Context) -> None:
-        """Bring the children in line with the specs: the missing and the down ones are started, in order."""
-        known = {child.name: child for child in self.state.children}
-        actors = [spec for spec in self.spec.children if self._is_single(spec)]
-        # A child that the tree no longer has is forgotten: there is no code left that could stop it.
-        self.state.stops = []
-        self.state.children = [known.get(spec.name) or ChildState(spec.name) for spec in actors]
-        temporary = self._temporary()
-        self.state.starts = [
-            child.name
-            for child in self.state.children
-            if child.status not in ("running", "ended") and (child.status == "waiting" or child.name not in temporary)
-        ]
-        self.state.tree = self.tree.digest
-        self._step(ctx)
+        row = ctx.row
+        root = not parent_of(ctx.address)
+        if row.status in ("paused", "parked") or (root and row.status != "active"):
+            over = self.state.end is not None
+            row.status, row.reason = "active", ""
+            if over:
+                self._decide(ctx).boot(self.tree.digest)
+            elif self.state.tree != self.tree.digest:
+                self._decide(ctx).changed(self.tree.digest)
+            else:
+                self._decide(ctx).advance()
 
     # --- children ----------------------------------------------------------------------------------------------
 
     @on
     def started(self, message: Started, ctx: Context) -> None:
-        child = self._child(message.child)
-        if child is None or message.incarnation < child.incarnation:
-            return
-        child.status, child.incarnation = "running", message.incarnation
-        if not self.state.stops and self.state.starts[:1] == [child.name]:
-            self.state.starts.pop(0)
-            self._step(ctx)
+        machine, name = self._decide(ctx), self._mine(message.child, ctx)
+        if self._is_instance(name):
+            machine.instances.started(name, message.incarnation)
+        elif name:
+            machine.started(name, message.incarnation)
+
+    @on
+    def ignored(self, message: Ignored, ctx: Context) -> None:
+        machine, name = self._decide(ctx), self._mine(message.child, ctx)
+        if self._is_instance(name):
+            machine.instances.started(name, message.incarnation)
+        elif name:
+            machine.ignored(name, message.incarnation)
 
     @on
     def stopped(self, message: Stopped, ctx: Context) -> None:
-        child = self._child(message.child)
-        name = name_of(message.child)
-        if self.state.stops[:1] == [name]:
-            self.state.stops.pop(0)
-            if child is not None and child.status == "stopping":
-                child.status = "stopped" if self.state.ending or child.name not in self.state.starts else "waiting"
-            self._step(ctx)
-        elif child is not None and message.incarnation == child.incarnation and child.status == "running":
-            child.status = "ended"
-            spec = self._spec(message.child)
-            again = spec is not None and restarts(spec.restart, abnormal=False)
-            if name in self.state.stops:
-                # It ended before it was asked to: one stop less, and no failure.
-                self.state.stops.remove(name)
-                if name in self.state.starts and not again:
-                    self.state.starts.remove(name)
-            elif again and not self.state.ending:
-                self._restart(child, "ended", ctx)
+        machine, name = self._decide(ctx), self._mine(message.child, ctx)
+        if self._is_instance(name):
+            machine.instances.stopped(name, message.incarnation, message.reason)
+        elif name:
+            machine.down(
+                name,
+                message.incarnation,
+                message.reason,
+                abnormal=False,
+                ended=message.ended,
+                cancelled=message.cancelled,
+            )
 
     @on
     def child_failed(self, message: ChildFailed, ctx: Context) -> None:
-        spec = self._spec(message.child)
-        if spec is None:
+        machine, name = self._decide(ctx), self._mine(message.child, ctx)
+        if self._is_instance(name):
+            machine.instances.failed(name, message.incarnation, message.reason, starting=message.starting)
+        elif name:
+            machine.down(name, message.incarnation, message.reason, abnormal=True)
+
+    @on
+    def overdue(self, message: ShutdownOver, ctx: Context) -> None:
+        machine, name = self._decide(ctx), message.child
+        if not self._mine(f"{ctx.address}/{name}", ctx):
             return
-        child = self._child(message.child)
-        if child is None:
-            if not self.state.ending:
-                self._restart_of_pool(message, spec, ctx)
-        elif message.incarnation >= child.incarnation and child.status != "failed":
-            child.status = "failed"
-            if self.state.ending or child.name in self.state.stops:
-                self._gone(child, ctx)
-            elif restarts(spec.restart, abnormal=True):
-                self._restart(child, message.reason, ctx)
-            elif child.name in self.state.starts:
-                # A temporary child that could not be started: the next one's turn.
-                self.state.starts.remove(child.name)
-                self._step(ctx)
-
-    def _gone(self, child: ChildState, ctx: Context) -> None:
-        """A child that was to be stopped has failed instead: it is down all the same."""
-        first = self.state.stops[:1] == [child.name]
-        self.state.stops = [other for other in self.state.stops if other != child.name]
-        if first:
-            self._step(ctx)
-
-    def _restart(self, child: ChildState, reason: str, ctx: Context) -> None:
-        if self._counts(f"{child.name}: {reason}", ctx):
-            plan = plan_restart(self.spec.strategy, self.state.children, child.name, self._temporary())
-            under_way = [name for name in self.state.starts if name not in plan.starts]
-            self.state.stops = list(plan.stops)
-            order = [known.name for known in self.state.children]
-            self.state.starts = sorted({*plan.starts, *under_way}, key=order.index)
-            self._step(ctx)
-
-    def _restart_of_pool(self, message: ChildFailed, spec: Spec, ctx: Context) -> None:
-        if not restarts(spec.restart, abnormal=True):
-            return
-        if self._counts(f"{spec.name}:{key_of(message.child) or ''}: {message.reason}", ctx):
-            ctx.send(message.child, Start(message.incarnation + 1), lane=Lane.SYSTEM)
-
-    def _counts(self, reason: str, ctx: Context) -> bool:
-        """One more restart; False when that is one too many, and the supervisor gives up."""
-        state = self.state
-        state.restarted_at = [*within_window(state.restarted_at, ctx.now, self.spec.within), ctx.now]
-        if len(state.restarted_at) <= self.spec.max_restarts:
-            return True
-        self._stop_all(
-            f"escalated: more than {self.spec.max_restarts} restarts in {self.spec.within:g} s; {reason}", ctx
-        )
-        return False
-
-    def _stop_all(self, reason: str, ctx: Context) -> None:
-        up = ("running", "starting", "stopping")
-        self.state.ending = reason
-        self.state.starts = []
-        self.state.stops = [child.name for child in reversed(self.state.children) if child.status in up]
-        self._step(ctx)
-
-    # --- steps -------------------------------------------------------------------------------------------------
-
-    def _step(self, ctx: Context) -> None:
-        """Do the next recorded step, if any: the answer to it brings us back here."""
-        state = self.state
-        if state.stops:
-            name = state.stops[0]
-            child = next(child for child in state.children if child.name == name)
-            if child.status != "stopping":
-                child.status = "stopping"
-                ctx.send(f"{ctx.address}/{name}", Stop(child.incarnation), lane=Lane.SYSTEM)
-        elif state.ending:
-            self._end(ctx)
-        elif state.starts:
-            child = next(child for child in state.children if child.name == state.starts[0])
-            if child.status != "starting":
-                child.status = "starting"
-                child.incarnation += 1
-                ctx.send(f"{ctx.address}/{child.name}", Start(child.incarnation), lane=Lane.SYSTEM)
+        if is_pool(machine.spec_of(name)):
+            machine.instances.overdue(name, message.incarnation)
         else:
-            self._announce(ctx)
+            machine.overdue(name, message.incarnation)
 
-    def _end(self, ctx: Context) -> None:
-        reason, parent = self.state.ending, parent_of(ctx.address)
-        escalated = reason.startswith("escalated")
-        if not parent and escalated:
-            ctx.park(reason)
-        elif escalated:
-            ctx.row.status, ctx.row.reason = "escalated", reason
-            ctx.send(parent, ChildFailed(ctx.address, ctx.incarnation, reason), lane=Lane.SYSTEM)
+    @on
+    def due(self, message: RestartDue, ctx: Context) -> None:
+        self._decide(ctx).due(message.child)
+
+    # --- pools -------------------------------------------------------------------------------------------------
+
+    @on
+    def instance_due(self, message: InstanceDue, ctx: Context) -> None:
+        self._decide(ctx).instances.due(message.child, message.incarnation)
+
+    @on
+    def pool_due(self, message: PoolDue, ctx: Context) -> None:
+        self._decide(ctx).instances.resume(message.pool)
+
+    @on
+    def surveyed(self, message: Surveyed, ctx: Context) -> None:
+        self._decide(ctx).instances.surveyed(message)
+
+    @on
+    def counted(self, message: Counted, ctx: Context) -> None:
+        self._decide(ctx).instances.counted(message)
+
+    @on
+    def census_failed(self, message: AskFailed, ctx: Context) -> None:
+        ctx.schedule("census", CENSUS_AGAIN_SECONDS, CensusDue(), lane=Lane.SYSTEM)
+
+    @on
+    def census_due(self, message: CensusDue, ctx: Context) -> None:
+        self._decide(ctx).instances.ask_again()
+
+    # --- on demand ---------------------------------------------------------------------------------------------
+
+    @on
+    def start_child(self, message: StartChild, ctx: Context) -> None:
+        self._decide(ctx).start_child(message.name, message.key, ctx.reply_to)
+
+    @on
+    def terminate_child(self, message: TerminateChild, ctx: Context) -> None:
+        self._decide(ctx).terminate_child(message.child, ctx.reply_to)
+
+    @on
+    def restart_child(self, message: RestartChild, ctx: Context) -> None:
+        self._decide(ctx).restart_child(message.child, ctx.reply_to)
+
+    @on
+    def delete_child(self, message: DeleteChild, ctx: Context) -> None:
+        self._decide(ctx).delete_child(message.child, ctx.reply_to)
+
+    @on
+    def list_children(self, message: ListChildren, ctx: Context) -> None:
+        ctx.reply(self._decide(ctx).children())
+
+    @on
+    def count_children(self, message: CountChildren, ctx: Context) -> None:
+        machine = self._decide(ctx)
+        if any(is_pool(spec) for spec in self.spec.children):
+            machine.instances.count(ctx.reply_to)
         else:
-            ctx.row.status, ctx.row.reason = "stopped", reason
-            if parent:
-                ctx.send(parent, Stopped(ctx.address, ctx.incarnation, reason), lane=Lane.SYSTEM)
+            ctx.reply(machine.count())
 
-    def _announce(self, ctx: Context) -> None:
-        busy = self.state.starts or self.state.stops
-        if not busy and parent_of(ctx.address) and self.state.announced != ctx.incarnation:
-            self.state.announced = ctx.incarnation
-            ctx.send(parent_of(ctx.address), Started(ctx.address, ctx.incarnation), lane=Lane.SYSTEM)
+    def _is_instance(self, name: str) -> bool:
+        """Whether this is one of the actors of a pool."""
+        head, colon, _ = name.partition(":")
+        return bool(colon) and any(is_pool(spec) and spec.name == head for spec in self.spec.children)
 
-    def _child(self, address: str) -> ChildState | None:
-        if key_of(address) is not None:
-            return None
-        return next((child for child in self.state.children if child.name == name_of(address)), None)
-
-    def _spec(self, address: str) -> Spec | None:
-        return next((spec for spec in self.spec.children if spec.name == name_of(address)), None)
-
-    def _temporary(self) -> set[str]:
-        return {spec.name for spec in self.spec.children if spec.restart == "temporary"}
-
-    @staticmethod
-    def _is_single(spec: Spec) -> bool:
-        return isinstance(spec, Supervisor) or not (spec.pool or spec.is_worker)
+    def _mine(self, address: str, ctx: Context) -> str:
+        """A child's name; "" for what is no child of this supervisor, whoever says so."""
+        parent, _, segment = address.rpartition("/")
+        known = any(spec.name == segment.partition(":")[0] for spec in self.spec.children)
+        return segment if known and parent == ctx.address else ""

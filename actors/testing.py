@@ -29,6 +29,7 @@ from ..persistence.port import RealPort, Signal
 from ..persistence.rows import ActorRow
 from .client import Client
 from .node import Node, NodeSettings
+from .quarantine import Quarantine, Survived, Trial, Verdict
 from .spec import Child, Supervisor, Tree
 
 T = TypeVar("T")
@@ -117,17 +118,37 @@ class ManualPort(RealPort):
         await all_tasks_wait()
 
 
+class ScriptedQuarantine:
+    """A quarantine that says what a test has it say; by default that every handler comes through."""
+
+    def __init__(self, verdict: Callable[[Trial], Verdict] | None = None) -> None:
+        self.verdict = verdict or (lambda trial: Survived())
+        self.tried: list[Trial] = []
+
+    async def try_message(self, trial: Trial) -> Verdict:
+        """See `Quarantine.try_message`."""
+        self.tried.append(trial)
+        await checkpoint()
+        return self.verdict(trial)
+
+
 class TestKit:
     """Nodes on one memory store, by hand-driven time.
 
     `nodes` of them run from the start, `join` adds one, `leave` drains one; `crash` is a kill -9, `freeze` a SIGSTOP.
+    Suspect messages (`callboard.actors.quarantine`) are handled as any other unless a `quarantine` is given.
     The store's hooks (`kit.store.down`, `restart`, `lost_answer`, …) have the other faults.
     """
 
     __test__ = False
 
     def __init__(
-        self, tree: Supervisor | Child | Tree, *, nodes: int = 1, settings: NodeSettings | None = None
+        self,
+        tree: Supervisor | Child | Tree,
+        *,
+        nodes: int = 1,
+        settings: NodeSettings | None = None,
+        quarantine: Quarantine | None = None,
     ) -> None:
         if isinstance(tree, Child):
             tree = Supervisor("test", (tree,))
@@ -136,6 +157,7 @@ class TestKit:
         self.store = MemoryStore(self.port)
         self.client = Client(self.store, self.port)
         self.settings = settings or (CALM if nodes == 1 else None)
+        self.quarantine = quarantine
         self.nodes: list[Node] = []
         self._first = nodes
         self._scopes: dict[Node, anyio.CancelScope] = {}
@@ -165,7 +187,7 @@ class TestKit:
     async def join(self, *, tree: Tree | None = None, serves: frozenset[int] | None = None) -> Node:
         """One node more; it hosts `tree` (a newer version, say), or the same one as the others."""
         assert self._group is not None
-        node = Node(self.store, tree or self.tree, self.port, self.settings, serves=serves)
+        node = Node(self.store, tree or self.tree, self.port, self.settings, serves=serves, quarantine=self.quarantine)
         self.nodes.append(node)
         self._group.start_soon(self._run, node)
         await self.settle()

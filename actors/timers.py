@@ -4,20 +4,25 @@ The rows are the truth. The node looks at those of its shards that are due withi
 each, and fires by a unit that must hit the row in the generation that was armed: a timer that was cancelled or set
 anew meanwhile does not fire. Its delay was counted on the store's clock, the wait here is on this node's; as the wait
 begins later than the row was written, a timer is never early.
+
+A periodic timer keeps its beat. Due times that passed (nobody owned it, its last message is still waiting, its actor
+stands still) are folded into the message of the next fire, which says how many they were and moves the row past them.
 """
 
 import heapq
 import itertools
 import logging
+import math
 from collections.abc import Callable
 
-from ..mailbox.envelope import Envelope
+from ..mailbox.envelope import Envelope, Headers, write_headers
 from ..mailbox.errors import BadRow
 from ..mailbox.ids import IdClock
 from ..persistence.port import Port, Signal
 from ..persistence.rows import Timer
 from ..persistence.store import Session
 from ..persistence.unit import Fire, Unit
+from .bonds import CLOCK
 from .committer import Committer
 
 log = logging.getLogger(__name__)
@@ -26,9 +31,16 @@ HORIZON_SECONDS = 2.0
 LOOK_SECONDS = 1.0
 """Every so often the rows are looked at; less than the horizon, so that none is missed."""
 LOOK_LIMIT = 5_000
-CLOCK = "/sys/clock"
+BUSY_SECONDS = 1.0
+"""How soon at most a periodic timer is looked at again whose last message is still waiting."""
+MISSED_LIMIT = 1 << 31
+"""Due times that one message can stand for."""
+LAST_LIMIT = 10_000
+"""Periodic timers whose last message is remembered; forgetting one costs a message too many, at worst."""
 
 Armed = tuple[int, str, str, int]
+Wait = tuple[float, int, float, Timer]
+"""When to look at a timer again, a number that tells two apart, and when it was due, both on the port's clock."""
 
 
 class Timers:
@@ -49,7 +61,11 @@ class Timers:
         self.owned = owned
         self.leaving: Callable[[], set[int]] = set
         """Shards that are being given away: none of their timers is fired here any more."""
-        self._heap: list[tuple[float, int, Timer]] = []
+        self.waits: Callable[[str, int, int], bool] = lambda address, lane, message: False
+        """Whether a message waits for its actor still, or any of its lane would."""
+        self._heap: list[Wait] = []
+        self._last: dict[Armed, int] = {}
+        """The last message of each periodic timer that was fired here."""
         self._armed: set[Armed] = set()
         self._order = itertools.count()
         self._work = Signal()
@@ -66,12 +82,13 @@ class Timers:
         self._work.set()
 
     def _arm(self, timer: Timer) -> None:
-        key = (timer.shard, timer.address, timer.key, timer.generation)
+        key = _armed(timer)
         if key in self._armed:
             return
         self._armed.add(key)
-        due = self.port.monotonic() + max(0.0, timer.delay_seconds)
-        heapq.heappush(self._heap, (due, next(self._order), timer))
+        now = self.port.monotonic()
+        due = now + timer.delay_seconds
+        heapq.heappush(self._heap, (max(now, due), next(self._order), due, timer))
         self._work.set()
 
     async def run(self) -> None:
@@ -99,14 +116,21 @@ class Timers:
         now = self.port.monotonic()
         owned = self.owned() - self.leaving()
         while self._heap and self._heap[0][0] <= now and self.committer.has_room():
-            _, _, timer = heapq.heappop(self._heap)
-            if timer.shard in owned:
-                self._fire(timer)
-            else:
+            _, _, due, timer = heapq.heappop(self._heap)
+            armed = _armed(timer)
+            if timer.shard not in owned:
                 # Gone, or on its way: if it stays after all, it is found when the rows are looked at again.
-                self._armed.discard((timer.shard, timer.address, timer.key, timer.generation))
+                self._armed.discard(armed)
+                self._last.pop(armed, None)
+            elif timer.period_seconds and self.waits(timer.address, timer.lane, self._last.get(armed, 0)):
+                again = now + min(BUSY_SECONDS, timer.period_seconds)
+                heapq.heappush(self._heap, (again, next(self._order), due, timer))
+            else:
+                self._fire(timer, now - due)
 
-    def _fire(self, timer: Timer) -> None:
+    def _fire(self, timer: Timer, late_seconds: float) -> None:
+        periods = max(0.0, late_seconds) / timer.period_seconds if timer.period_seconds else 0.0
+        missed = math.floor(min(periods, MISSED_LIMIT))
         envelope = Envelope(
             self.ids.next(),
             timer.shard,
@@ -116,13 +140,26 @@ class Timers:
             timer.type,
             timer.version,
             timer.body,
+            correlation=timer.generation,
+            headers=write_headers(Headers(missed=missed)),
         )
-        unit = Unit(timer.shard, sends=[envelope], fires=[Fire(timer.address, timer.key, timer.generation)])
+        fire = Fire(timer.address, timer.key, timer.generation, periods=1 + missed)
+        unit = Unit(timer.shard, sends=[envelope], fires=[fire])
+        armed = _armed(timer)
 
         def done(outcome: str | BadRow | None) -> None:
-            self._armed.discard((timer.shard, timer.address, timer.key, timer.generation))
-            if outcome is None and timer.period_seconds:
+            self._armed.discard(armed)
+            if outcome is not None:
+                self._last.pop(armed, None)
+            elif timer.period_seconds:
+                if len(self._last) >= LAST_LIMIT:
+                    self._last.clear()
+                self._last[armed] = envelope.id
                 self._looked = float("-inf")
                 self._work.set()
 
         self.committer.submit(unit, done)
+
+
+def _armed(timer: Timer) -> Armed:
+    return timer.shard, timer.address, timer.key, timer.generation

@@ -2,92 +2,61 @@
 
     begin     find the handler and run it as far as it goes without waiting (nearly always: to its end)
     succeed   merge what it buffered into the actor's open unit, with the acknowledgement and the new snapshot
-    fail      choose what happens to the message and to the actor (`directives`), and write that into the unit instead
+    fail      what happens to the message and to the actor instead is chosen, and written, in `failing`
 
 The unit reaches the disk with the next batch (`committer`). Until then nothing that a turn did is visible to anybody.
 """
 
 import inspect
-import logging
-from collections.abc import Awaitable, Coroutine
-from types import coroutine
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from ..mailbox.address import parent_of, shard_of
-from ..mailbox.envelope import DeadLetter, Envelope, seal
-from ..mailbox.errors import BadMessage
+from ..mailbox.address import name_of, parent_of
+from ..mailbox.envelope import DeadLetter, Envelope
+from ..mailbox.errors import BadMessage, CallboardError, UsageError
 from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
-from ..mailbox.message import Message, wire
+from ..mailbox.message import MAX_BODY_BYTES, Message, wire
 from ..persistence.port import Port
-from ..persistence.rows import TurnRow
-from ..persistence.unit import Retry, Unit
-from . import lifecycle
-from .cell import Cell
-from .context import Context, Rare
-from .directives import Fatal, Park, Reject, Transient, directive_of
+from ..persistence.rows import ENDED, ActorRow
+from ..persistence.unit import Unit
+from . import asking, bonds, cycles, lifecycle, rebirth, watching
+from .actor import Actor
+from .arrivals import admit
+from .cell import Cell, StandIn
+from .clock import StoreClock
+from .context import Context
+from .directives import Park
+from .failing import Failures, PoolIsShut
+from .outcome import Outcomes, Undeliverable, forget_retry, plain, turn_row
+from .rare import Rare
 from .spec import Child, Tree
 from .supervisor import SupervisorActor
-from .system import AskFailed, ChildFailed, Start, Stop, Stopped
+from .system import Cancel, ChildFailed, Kill, Spawn, Start, Stopped
+from .waiting import run_ahead
 
-log = logging.getLogger(__name__)
-
-_LIFECYCLE = {wire(Start).name, wire(Stop).name}
-"""Messages whose failure is the actor's, at once: nobody else can start or stop it, and its supervisor waits."""
-
-
-class Undeliverable(Exception):
-    """A message that its actor cannot take; `why` is the dead letter's reason."""
-
-    def __init__(self, why: str, detail: str) -> None:
-        super().__init__(detail)
-        self.why = why
-        self.detail = detail
-
-
-@coroutine
-def _resume(running: Coroutine[Any, Any, Any], waits_for: Any) -> Any:
-    """Go on with a coroutine that has already run to its first wait, as part of the task that awaits this."""
-    while True:
-        try:
-            sent = yield waits_for
-        except BaseException as error:  # noqa: BLE001 - a cancellation too goes to the handler, as in any await
-            thrown: BaseException | None = error
-        else:
-            thrown = None
-        try:
-            waits_for = running.send(sent) if thrown is None else running.throw(thrown)
-        except StopIteration as end:
-            return end.value
-
-
-def run_ahead(result: Any) -> Awaitable[None] | None:
-    """Run a handler's coroutine until it ends or waits; what is left of it to await, or None.
-
-    A handler does no I/O, so it nearly always ends here, and the task that would have cost more than the whole turn is
-    never made.
-    """
-    if not inspect.iscoroutine(result):
-        return None
-    try:
-        waits_for = result.send(None)
-    except StopIteration:
-        return None
-    return _resume(result, waits_for)
+MAX_TURN_MESSAGES = 10_000
+MAX_TURN_BYTES = 32 << 20
+"""What one turn may send and record, and how large a state may be: more could take the store longer than it is waited
+for, and would be sent to it again and again, while no other actor of the node gets anything written."""
 
 
 class TurnRunner:
     """Runs turns for one node."""
 
-    def __init__(self, tree: Tree, ids: IdClock, port: Port, node: int, clock_offset: float = 0.0) -> None:
+    def __init__(self, tree: Tree, ids: IdClock, port: Port, node: int, clock: StoreClock) -> None:
         self.tree = tree
         self.ids = ids
         self.port = port
         self.node = node
-        self.clock_offset = clock_offset
-        """Seconds the store's clock is ahead of this node's."""
+        self.clock = clock
+        self.outcomes = Outcomes(ids, clock, node)
+        self.failures = Failures(tree, port, self.outcomes)
+        self.why_shut: Callable[[str], str] = lambda pool: ""
+        """Why a pool takes no new instance now; see `gates`."""
 
     def begin(self, cell: Cell, envelope: Envelope) -> tuple[Context, Awaitable[None] | None]:
         """Run the handler of a message.
@@ -98,23 +67,44 @@ class TurnRunner:
             Exception: whatever the handler raised; see `fail`.
         """
         message = self._read(envelope)
-        if cell.row is None:
-            self._create(cell, message, envelope)
         row = cell.row
-        assert row is not None
-        if cell.ended() and not isinstance(message, Start | Stop):
-            raise Undeliverable("recipient-ended", f"{cell.address} is {row.status}")
-        now = self.port.wall() + self.clock_offset
-        actor = cell.object()
+        ended = False
+        if row is None:
+            row = self._create(cell, message, envelope)
+        elif row.status != "active":
+            ended = cell.ended()
+            if ended and not (isinstance(message, Kill) and _starts_waiting(cell)):
+                rebirth.to_ended(self.outcomes, row, envelope, message)
+        born = row.version == 0
         fresh = msgspec.structs.replace(row)  # a shallow copy, at half the price of `copy`
+        now = self.clock.now()
         ctx = Context(fresh, envelope, ids=self.ids, tree=self.tree, now=now, node=self.node, port=self.port)
+        if ended:
+            if isinstance(message, Spawn):
+                self._check_open(cell, envelope)
+            born = rebirth.revive(cell, ctx, message)
+        actor = cell.actor
+        if actor is None or envelope.failures or type(actor) is StandIn:
+            actor = self._actor(cell, envelope, message)
+        if envelope.correlation or envelope.headers:
+            message = admit(ctx, message)
+        if isinstance(message, Cancel):
+            _overtake_start(cell, ctx)
+        elif isinstance(message, Kill):
+            _fail_start(cell, ctx)
         handler = actor.handlers.get(type(message))
         if handler is None:
             if lifecycle.handles(message):
                 return ctx, run_ahead(lifecycle.handle(actor, message, ctx))
+            if rebirth.handles(message):
+                return ctx, run_ahead(rebirth.handle(actor, message, ctx, born=born))
+            if ctx.rare is not None and ctx.rare.keep is not None:
+                ctx.rare.unheard = f"{type(actor).__name__} has no handler for {envelope.type}"
+                return ctx, None
             raise Undeliverable("rejected", f"{type(actor).__name__} has no handler for {envelope.type}")
-        if row.incarnation == 0 and not isinstance(message, Start):
-            ctx.row.incarnation = 1
+        if (row.incarnation == 0 or cell.unstarted) and not isinstance(message, Start):
+            ctx.row.incarnation = max(1, row.incarnation)
+            ctx.starts = True
             started = run_ahead(actor.on_start(ctx))
             if started is not None:
                 return ctx, self._start_then(started, actor, handler.method, message, ctx)
@@ -127,19 +117,59 @@ class TurnRunner:
         if inspect.isawaitable(result):
             await result
 
+    @staticmethod
+    def _actor(cell: Cell, envelope: Envelope, message: Message) -> Actor[Any]:
+        """The actor; or a stand-in, where it cannot be had and the message needs nothing of it but its row.
+
+        So an actor whose state nobody can read is ended, stopped and watched as any other.
+        """
+        kind = cell.spec.actor if isinstance(cell.spec, Child) else SupervisorActor
+        plain_actor = kind is not SupervisorActor and type(message) not in kind.handlers
+        runtimes = plain_actor and (lifecycle.handles(message) or rebirth.handles(message))
+        if runtimes and isinstance(message, Cancel) and envelope.failures:
+            return cell.stand_in()  # whatever it was that failed
+        try:
+            return cell.object()
+        except Park:
+            if not runtimes:
+                raise
+            return cell.stand_in()
+
     def _read(self, envelope: Envelope) -> Message:
         try:
             return envelope.message()
         except BadMessage as error:
             raise Undeliverable("unreadable", str(error)) from error
 
-    def _create(self, cell: Cell, message: Message, envelope: Envelope) -> None:
+    def _create(self, cell: Cell, message: Message, envelope: Envelope) -> ActorRow:
         handlers = cell.spec.actor.handlers if isinstance(cell.spec, Child) else SupervisorActor.handlers
         handler = handlers.get(type(message))
-        may = isinstance(message, Start) or (handler is not None and handler.creates)
-        if not may:
-            raise Undeliverable("no-such-actor", f"there is no actor at {envelope.recipient}")
-        cell.create()
+        # An instance of a template is made by its supervisor only.
+        made_by_messages = not (isinstance(cell.spec, Child) and cell.spec.dynamic)
+        may = isinstance(message, Start) or (made_by_messages and handler is not None and handler.creates)
+        pool = isinstance(cell.spec, Child) and cell.spec.pool
+        if isinstance(message, Cancel | Kill) and isinstance(cell.spec, Child):
+            # Its first turn may have been cut off just now: then it ends before it began.
+            creating = {wire(kind).name for kind, each in handlers.items() if each.creates and made_by_messages}
+            creating |= {wire(Start).name, *([wire(Spawn).name] if pool else [])}
+            may = any(other.type in creating for other in cell.queue.envelopes())
+        if not may and not (isinstance(message, Spawn) and pool):
+            rebirth.to_nobody(self.outcomes, envelope, message)
+        if not isinstance(message, Start | Cancel | Kill):
+            self._check_open(cell, envelope)
+        return cell.create()
+
+    def _check_open(self, cell: Cell, envelope: Envelope) -> None:
+        """Before an actor begins by message.
+
+        Raises:
+            PoolIsShut: it is of a pool, and may not now.
+        """
+        if not (isinstance(cell.spec, Child) and cell.spec.pool):
+            return
+        why = self.why_shut(f"{parent_of(cell.address)}/{name_of(cell.address)}")
+        if why:
+            raise PoolIsShut(why, envelope.deliveries)
 
     # --- after the handler -------------------------------------------------------------------------------------
 
@@ -151,25 +181,44 @@ class TurnRunner:
         """
         before, row = cell.row, ctx.row
         assert before is not None
+        if call is not None and ctx.rare is not None and ctx.rare.stash:
+            raise UsageError(f"the answer to call {call.id} is in no mailbox yet, so it cannot be put aside there")
+        deferred = asking.defer(ctx) if envelope.headers else False
         if ctx.end is not None:
             self._end(cell, ctx)
         elif ctx.park_reason is not None:
             row.status, row.reason = "parked", ctx.park_reason
+        rare = ctx.rare
+        if rare is not None and rare.bonds is not None:
+            if deferred or rare.opened:
+                cycles.send_out(ctx, deferred=deferred, opened=rare.opened)
+            if rare.tied:
+                row.bonds = bonds.written(rare.bonds)
+        if len(ctx.sends) + len(ctx.events) > MAX_TURN_BYTES // MAX_BODY_BYTES:
+            _check_size(ctx, cell)
         row.version += 1
-        row.state, row.summary = cell.snapshot(), cell.summary()
+        row.state, row.state_version = cell.snapshot()
+        if len(row.state) > MAX_TURN_BYTES:
+            size = f"{len(row.state):,} bytes; {MAX_TURN_BYTES:,} are allowed"
+            raise UsageError(f"the state of {cell.address} has {size}")
+        row.summary = cell.summary()
+        if ctx.starts:
+            cell.unstarted = False
         unit = cell.open_unit(before)
+        forget_retry(unit, envelope.id)
+        outcome = "done" if rare is None else _put_aside(unit, envelope, rare)
         unit.actor = cell.row = row
-        if call is None:
-            unit.acks.append(envelope.id)
-        else:
+        if call is not None:
             unit.acks.append(call.id)
             unit.turns.append(turn_row(call, 0, "done", self.node, ctx.now))
             cell.answers.append((call, envelope))
-        unit.turns.append(turn_row(envelope, row.version, "done", self.node, ctx.now))
+        elif outcome != "stashed":
+            unit.acks.append(envelope.id)
+        unit.turns.append(turn_row(envelope, row.version, outcome, self.node, ctx.now))
         unit.sends += ctx.sends
         unit.events += ctx.events
-        if ctx.rare is not None:
-            add_rare(unit, ctx.rare)
+        if rare is not None:
+            add_rare(unit, rare)
 
     def _end(self, cell: Cell, ctx: Context) -> None:
         assert ctx.end is not None
@@ -177,154 +226,79 @@ class TurnRunner:
         row = ctx.row
         row.status, row.reason = status, reason  # type: ignore[assignment]
         parent = parent_of(cell.address)
+        if status in ENDED:
+            watching.farewell(ctx, status, reason)
         if status == "failed":
             self._tell(ctx, parent, ChildFailed(cell.address, row.incarnation, reason))
         elif isinstance(cell.spec, Child) and not cell.spec.pool:
-            self._tell(ctx, parent, Stopped(cell.address, row.incarnation, reason or "normal"))
+            cancelled = status == "cancelled"
+            ended = Stopped(cell.address, row.incarnation, reason or "normal", ended=True, cancelled=cancelled)
+            self._tell(ctx, parent, ended)
 
     def _tell(self, ctx: Context, to: str, message: Message) -> None:
         if to in self.tree.specs:
             ctx.send(to, message, lane=Lane.SYSTEM)
 
-    def fail(self, cell: Cell, envelope: Envelope, error: BaseException) -> float | None:
-        """A turn failed: decide, write it into the unit, make the object anew.
 
-        Returns the delay until the message is tried again; None when it is done with.
-        """
-        if isinstance(error, Undeliverable):
-            self._bury(cell, envelope, error.why, error.detail)
-            return None
-        directive = directive_of(error)
-        cell.revive()
-        reason = describe(error)
-        if envelope.type in _LIFECYCLE and not isinstance(directive, Transient):
-            directive = Fatal(reason)
-        match directive:
-            case Transient():
-                return self._again(cell, envelope, reason, directive.after_seconds, charged=directive.charge)
-            case Reject():
-                self._bury(cell, envelope, "rejected", reason)
-                return None
-            case Park():
-                return self._park(cell, envelope, plain(directive.reason) or reason)
-            case Fatal():
-                self._bury(cell, envelope, "failed", reason)
-                self._actor_failure(cell, envelope, reason)
-                return None
-            case _:
-                return self._bug(cell, envelope, error, reason)
-
-    def _bug(self, cell: Cell, envelope: Envelope, error: BaseException, reason: str) -> float | None:
-        log.warning("%s: %s failed in turn %s", cell.address, envelope.type, envelope.id, exc_info=error)
-        if not cell.retry_policy().exhausted(envelope.failures + 1):
-            return self._again(cell, envelope, reason, None, charged=True)
-        envelope.failures += 1
-        self._bury(cell, envelope, "failed", reason)
-        self._actor_failure(cell, envelope, reason)
-        return None
-
-    def _again(
-        self, cell: Cell, envelope: Envelope, reason: str, after_seconds: float | None, *, charged: bool
-    ) -> float:
-        envelope.failures += charged
-        # Where nothing is charged, it is the deliveries that make the waits grow.
-        attempts = envelope.failures if charged else envelope.deliveries
-        delay = after_seconds
-        if delay is None:
-            delay = cell.retry_policy().delay_seconds(attempts, self.port.random())
-        envelope.deliveries += 1
-        envelope.delay_seconds = delay
-        envelope.last_error = reason
-        unit = self._unit(cell)
-        others = [retry for retry in unit.retries if retry.id != envelope.id]
-        unit.retries = [*others, Retry(envelope.id, delay, envelope.deliveries, envelope.failures, reason)]
-        return delay
-
-    def _unit(self, cell: Cell) -> Unit:
-        if cell.row is not None and cell.row.version > 0:
-            return cell.open_unit(cell.row)
-        # There is no row yet, and a failed message does not make one: the unit is about messages only.
-        cell.row, cell.actor = None, None
-        if cell.unit is None:
-            cell.unit = Unit(cell.shard)
-        return cell.unit
-
-    def _bury(self, cell: Cell, envelope: Envelope, why: str, detail: str) -> None:
-        unit = self._unit(cell)
-        version = cell.row.version if cell.row is not None else 0
-        now = self.port.wall() + self.clock_offset
-        waits = bool(envelope.reply_to)
-        unit.acks.append(envelope.id)
-        outcome = "refused" if waits and why == "recipient-ended" else "dead"
-        unit.turns.append(turn_row(envelope, version, outcome, self.node, now))
-        if outcome == "dead":
-            unit.dead = [*unit.dead, DeadLetter(envelope, why, plain(detail))]
-        if waits:
-            unit.sends.append(self.ask_failed(envelope, why, detail))
-
-    def ask_failed(self, envelope: Envelope, why: str, detail: str) -> Envelope:
-        """The answer to an asker who will get no other."""
-        known = {"no-such-actor": "no-such-actor", "recipient-ended": "target-ended", "rejected": "rejected"}
-        return self.answer(envelope, AskFailed(known.get(why, "target-failed"), plain(detail)))
-
-    def answer(self, envelope: Envelope, message: Message) -> Envelope:
-        """An envelope to whoever waits for the reply to `envelope`, from its recipient."""
-        return seal(
-            message,
-            id=self.ids.next(),
-            shard=shard_of(envelope.reply_to),
-            recipient=envelope.reply_to,
-            sender=envelope.recipient,
-            lane=Lane.REPLY,
-            correlation=envelope.id,
-            causation=envelope.id,
+def _check_size(ctx: Context, cell: Cell) -> None:
+    """Of so many sends and events that they could be too large together: none is larger than `MAX_BODY_BYTES`."""
+    count = len(ctx.sends) + len(ctx.events)
+    if count > MAX_TURN_MESSAGES:
+        raise UsageError(
+            f"a turn of {cell.address} sends and records {count:,} messages; {MAX_TURN_MESSAGES:,} are allowed: go on "
+            "in another turn, by a message to itself"
         )
+    size = sum(len(sent.body) for sent in ctx.sends) + sum(len(event.body) for event in ctx.events)
+    if size > MAX_TURN_BYTES:
+        raise UsageError(f"a turn of {cell.address} sends and records {size:,} bytes; {MAX_TURN_BYTES:,} are allowed")
 
-    def _park(self, cell: Cell, envelope: Envelope, reason: str) -> float | None:
-        self._stand_still(cell, "parked", reason)
-        if envelope.lane == Lane.SYSTEM:
-            # A parked actor takes system messages: this one would come again at once, and Resume never.
-            self._bury(cell, envelope, "rejected", reason)
-            return None
-        envelope.delay_seconds = 0.0
-        return 0.0
 
-    def _stand_still(self, cell: Cell, status: str, reason: str) -> None:
-        before = cell.row or cell.create()
-        row = msgspec.structs.replace(before)
-        unit = cell.open_unit(before)
-        row.status, row.reason = status, reason  # type: ignore[assignment]
-        row.version += 1
-        unit.actor = cell.row = row
+def _overtake_start(cell: Cell, ctx: Context) -> None:
+    """A cancel comes before a start that waits: the incarnation that ends is that one (see `Pump`, which drops it)."""
+    row = ctx.row
+    row.incarnation = max(1, row.incarnation, *_starts_waiting(cell))
 
-    def _actor_failure(self, cell: Cell, envelope: Envelope, reason: str) -> None:
-        start = envelope.message() if envelope.type == wire(Start).name else None
-        if cell.row is None and start is None:
-            return  # its first message failed: there is no actor to blame
-        self._stand_still(cell, "failed", reason)
-        row = cell.row
-        assert row is not None
-        if isinstance(start, Start):
-            # The incarnation that failed to start, so that the supervisor knows which attempt this was.
-            row.incarnation = max(row.incarnation, start.incarnation)
-        parent = parent_of(cell.address)
-        if parent not in self.tree.specs:
-            return
-        row.sent += 1
-        row.last_id = self.ids.next()
-        unit = cell.open_unit(row)
-        unit.sends.append(
-            seal(
-                ChildFailed(cell.address, row.incarnation, reason),
-                id=row.last_id,
-                shard=shard_of(parent),
-                recipient=parent,
-                sender=cell.address,
-                lane=Lane.SYSTEM,
-                sender_seq=row.sent,
-                causation=envelope.id,
-            )
-        )
+
+def _fail_start(cell: Cell, ctx: Context) -> None:
+    """A kill comes before a start that waits, hangs or is tried again: it is that incarnation which has failed.
+
+    Its supervisor waits for that one; the start is dropped as by a cancel.
+    """
+    row = ctx.row
+    for incarnation in _starts_waiting(cell):
+        runs = row.status == "active" and row.incarnation > 0
+        wanted = incarnation or row.incarnation + (not runs)
+        if wanted > row.incarnation:
+            row.incarnation, row.status = wanted, "active"
+            ctx.starts = True
+    if not row.version:
+        row.incarnation, ctx.starts = max(1, row.incarnation), True
+
+
+def _starts_waiting(cell: Cell) -> list[int]:
+    """The incarnations that wait to be started."""
+    found = []
+    for waiting in cell.queue.envelopes():
+        if waiting.type == wire(Start).name:
+            with suppress(CallboardError):  # one that cannot be read starts nobody
+                start = waiting.message()
+                assert isinstance(start, Start)
+                found.append(start.incarnation)
+    return found
+
+
+def _put_aside(unit: Unit, envelope: Envelope, rare: Rare) -> str:
+    """Write what a turn does with messages that were put aside, its own among them; its outcome."""
+    if rare.unstash:
+        # What earlier turns of this unit have put aside was in the mailbox all the time, as far as the disk knows.
+        unit.unstash, unit.stashes = True, ()
+    if rare.unheard:
+        unit.dead = [*unit.dead, DeadLetter(envelope, "rejected", plain(rare.unheard))]
+        return "dead"
+    if rare.stash:
+        unit.stashes = [*unit.stashes, envelope.id]
+        return "stashed"
+    return "done"
 
 
 def add_rare(unit: Unit, rare: Rare) -> None:
@@ -339,34 +313,3 @@ def add_rare(unit: Unit, rare: Rare) -> None:
         touched = {timer.key for timer in rare.timers} | set(rare.cancelled_timers)
         unit.timers = [timer for timer in unit.timers if timer.key not in touched] + rare.timers
         unit.timers_cancelled = sorted((set(unit.timers_cancelled) - touched) | set(rare.cancelled_timers))
-
-
-def turn_row(envelope: Envelope, version: int, outcome: str, node: int, now: float) -> TurnRow:
-    """The row that says that a message was handled."""
-    return TurnRow(
-        envelope.shard,
-        envelope.id,
-        envelope.recipient,
-        envelope.sender,
-        envelope.type,
-        envelope.lane,
-        envelope.sender_seq,
-        version,
-        outcome,
-        envelope.causation,
-        envelope.deliveries,
-        node,
-        0,
-        now,
-    )
-
-
-def describe(error: BaseException) -> str:
-    """An error in one bounded line, for rows that people read."""
-    text = str(error) or type(error).__name__
-    return plain(text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}")
-
-
-def plain(text: str) -> str:
-    """A text as every column takes it: bounded, without NUL and lone surrogates."""
-    return text[:2000].encode("utf-8", "replace").decode().replace("\x00", "")

@@ -21,6 +21,7 @@ from callboard.bench.machine import Machine, facts
 from callboard.bench.meter import Cost, Latency, Meter, Reading, cost
 from callboard.bench.server import fresh_database, server
 from callboard.mailbox.message import Message
+from callboard.mailbox.request import Request
 from callboard.persistence.postgres import PostgresStore
 
 PADDING = "s" * 180
@@ -66,7 +67,7 @@ class Token(Message, tag="bench.token"):
     text: str = "t" * 40
 
 
-class Pinged(Message, tag="bench.pinged"):
+class Pinged(Request["Ponged"], tag="bench.pinged"):
     """A question; `number` says which."""
 
     number: int

@@ -4,6 +4,11 @@ A child that ends is started again, after a delay that doubles from FIRST_SECOND
 child was healthy for HEALTHY_SECONDS. That bounds what a node that cannot live costs: one start in CAP_SECONDS for each
 place, for ever, since what is wrong may be mended any time (a database that comes back, a right that is granted).
 
+What a child that ends unasked was doing is not lost with it: it has written down which handlers ran (`actors.blame`),
+in a file that this process made and reads now, and their messages are told (`loss_report`). A child whose event loop
+does not turn any more (a handler that never returns) has lost its shards to others, but would stand there for ever:
+that file shows it too, and it is killed and charged like one that died.
+
 Children are started in sessions of their own, so that a ctrl-C reaches the daemon alone, which then drains them. Only
 processes that this daemon started are ever signalled, by pid. Without a DSN the daemon is also who looks after the
 embedded server: it is started again when it has died.
@@ -24,8 +29,12 @@ import anyio
 import anyio.abc
 from anyio.streams.text import TextReceiveStream
 
+from ..actors import blame
+from ..actors.node import STUCK_SECONDS
 from ..mailbox.errors import CallboardError
 from ..persistence.port import Port, RealPort
+from .loss_report import LossReporter
+from .quarantine import how_it_ended
 from .settings import Settings, child_environment
 from .wiring import find_database, open_store_at
 
@@ -37,6 +46,7 @@ HEALTHY_SECONDS = 60.0
 GRACE_SECONDS = 5.0
 """How much longer than `drain_seconds` a child gets before it is killed."""
 SERVER_LOOK_SECONDS = 2.0
+LOOP_LOOK_SECONDS = 5.0
 MAX_LINE_CHARS = 65_536
 
 Announce = Callable[[Mapping[str, Any]], None]
@@ -62,12 +72,15 @@ class Daemon:
     announce: Announce
     port: Port = field(default_factory=RealPort)
     create_schema: bool = False
+    stuck_seconds: float = STUCK_SECONDS + 15.0
+    """For how long a child's event loop may stand still; a little longer than it takes its heart to stop."""
     places: list[Place] = field(init=False)
 
     def __post_init__(self) -> None:
         self.places = [Place(number) for number in range(1, self.settings.nodes + 1)]
         self._stopping = anyio.Event()
         self._killed = 0
+        self._reporter = LossReporter(self.port)
         self._dsn = ""
 
     async def run(self) -> int:
@@ -108,15 +121,18 @@ class Daemon:
 
     async def _live(self, place: Place) -> int:
         """From the start of one child to its end; its exit code."""
+        file = blame.create()
         try:
             process = await anyio.open_process(
-                self._command(place),
+                self._command(place, file),
                 stdin=subprocess.DEVNULL,
                 stderr=None,
                 env=child_environment(self.settings, self._dsn),
                 start_new_session=True,
+                pass_fds=(file,),
             )
         except OSError as error:
+            os.close(file)
             log.warning("node process %d cannot be started: %s", place.number, error)
             return 1
         place.process = process
@@ -124,16 +140,36 @@ class Daemon:
             async with anyio.create_task_group() as group:
                 self.port.spawn(group, self._forward, place, process, name="forward")
                 self.port.spawn(group, self._end_in_time, process, name="end")
+                self.port.spawn(group, self._watch_loop, process, file, name="loop")
                 code = await process.wait()
                 group.cancel_scope.cancel()
+            found = blame.look(file, process.pid)
+            if found is not None and not self._stopping.is_set():
+                await self._reporter.report(self._dsn, found, how_it_ended(code))
             return code
         finally:
             place.process = None
+            os.close(file)
             await self._reap(process)
 
-    def _command(self, place: Place) -> list[str]:
+    async def _watch_loop(self, process: anyio.abc.Process, file: int) -> None:
+        """Kill a child whose event loop does not turn; what it was doing is charged as after any death."""
+        turned, ticks = self.port.monotonic(), 0
+        while True:
+            await self.port.sleep(min(LOOP_LOOK_SECONDS, self.stuck_seconds / 4))
+            found = blame.look(file, process.pid)
+            now = self.port.monotonic()
+            if found is None or found.ticks != ticks:
+                turned, ticks = now, 0 if found is None else found.ticks
+            elif now - turned >= self.stuck_seconds:
+                log.warning("process %d: its loop stands still for %g s; it is killed", process.pid, now - turned)
+                with suppress(ProcessLookupError):  # it ended in this moment
+                    process.kill()
+                return
+
+    def _command(self, place: Place, file: int) -> list[str]:
         command = [sys.executable, "-m", "callboard", "node", self.app, "--parent", str(os.getpid())]
-        command += ["--label", f"{os.uname().nodename}/{place.number}"]
+        command += ["--label", f"{os.uname().nodename}/{place.number}", "--blame", str(file)]
         for key, value in self.options.items():
             command += ["--option", f"{key}={value}"]
         return command

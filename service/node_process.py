@@ -3,6 +3,7 @@
 start      open the store and the application, serve, and announce it with one JSON line
 SIGTERM    drain: finish or give back what is in hand, give the shards away, end with 0 (SIGINT is the same)
 again      end at once with 143; the others take over as they do after a kill
+blame      what runs is written down where the parent said, and a message that may have ended processes is tried apart
 parent     a node that has lost the daemon that started it drains, so that no node outlives its daemon unseen
 """
 
@@ -17,16 +18,22 @@ from typing import Any
 import anyio
 
 from ..actors.app import App, Surroundings
+from ..actors.blame import UNWATCHED, Blame, BlameFile
 from ..actors.node import Node, NodeSettings
 from ..persistence.port import Port, RealPort
 from .applications import opened
+from .quarantine import QuarantineProcess
 from .settings import Settings
 from .wiring import find_database, open_store_at
 
 log = logging.getLogger(__name__)
 
 PARENT_LOOK_SECONDS = 1.0
+TICK_SECONDS = 1.0
+ORPHAN_GRACE_SECONDS = 5.0
 KILLED = 128 + signal.SIGTERM
+SPENT = 70
+"""It can go on no longer, out of memory say; a fresh process can."""
 
 Announce = Callable[[Mapping[str, Any]], None]
 
@@ -58,10 +65,16 @@ async def run_node(
     *,
     label: str = "",
     parent: int = 0,
+    blame: int = -1,
+    name: str = "",
     announce: Announce = announce,
     port: Port | None = None,
-) -> None:
-    """Be a node of `app` until SIGTERM or SIGINT; returns when it has drained.
+) -> int:
+    """Be a node of `app` until SIGTERM or SIGINT; the exit code once it has drained: 0, or SPENT where it stopped by
+    itself and another process should take its place.
+
+    `blame`: descriptor of the file for what runs, or -1. `name`: what `app` was loaded by, so that a quarantine process
+    can do that too; "" for no quarantine.
 
     Raises:
         StoreUnavailable, SchemaMismatch, ApplicationFailed: before it serves; later it survives what can be survived.
@@ -71,15 +84,29 @@ async def run_node(
     dsn = await find_database(settings)
     surroundings = Surroundings(dsn, label, dict(options))
     async with open_store_at(dsn, create=not settings.dsn) as store, opened(app, surroundings) as tree:
-        node = Node(store, tree, port, node_settings(settings, label))
+        watched = UNWATCHED if blame < 0 else BlameFile.inherited(blame)
+        quarantine = QuarantineProcess(name, options, settings, dsn, label=label, port=port) if name else None
+        node = Node(store, tree, port, node_settings(settings, label), blame=watched, quarantine=quarantine)
         async with anyio.create_task_group() as group:
             port.spawn(group, _obey_signals, node, name="signals")
             port.spawn(group, _announce_ready, node, announce, name="ready")
+            port.spawn(group, _tick, watched, port, name="tick")
             if parent:
                 port.spawn(group, _watch_parent, node, parent, port, name="parent")
             await node.run()
             group.cancel_scope.cancel()
+    if node.stopped_for:
+        log.error("node stopped by itself: %s", node.stopped_for)
+        return SPENT
     log.info("node drained")
+    return 0
+
+
+async def _tick(blame: Blame, port: Port) -> None:
+    """Show whoever watches that the loop turns, also while the node waits for its store."""
+    while True:
+        blame.tick()
+        await port.sleep(TICK_SECONDS)
 
 
 async def _announce_ready(node: Node, announce: Announce) -> None:
@@ -107,3 +134,7 @@ async def _watch_parent(node: Node, parent: int, port: Port) -> None:
         await port.sleep(PARENT_LOOK_SECONDS)
     log.warning("the daemon %s is gone: draining", parent)
     node.stop()
+    # There is nobody left who would end it when it cannot (its database is gone, say).
+    await port.sleep(node.settings.drain_seconds + ORPHAN_GRACE_SECONDS)
+    log.warning("it did not drain in time: leaving at once")
+    os._exit(KILLED)

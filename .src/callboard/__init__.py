@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from callboard.actors.app import App as App
     from callboard.actors.app import Surroundings as Surroundings
     from callboard.actors.approval import Approvals as Approvals
+    from callboard.actors.backoff import RestartBackoff as RestartBackoff
     from callboard.actors.client import Client as Client
     from callboard.actors.context import Context as Context
     from callboard.actors.context import Event as Event
@@ -53,13 +54,18 @@ if TYPE_CHECKING:
     from callboard.actors.llm.scripted import ScriptedLLM as ScriptedLLM
     from callboard.actors.node import Node as Node
     from callboard.actors.node import NodeSettings as NodeSettings
+    from callboard.actors.retry import RetryPolicy as RetryPolicy
+    from callboard.actors.snapshot import upcast_state as upcast_state
     from callboard.actors.spec import Child as Child
     from callboard.actors.spec import Supervisor as Supervisor
     from callboard.actors.spec import Tree as Tree
+    from callboard.actors.system import AskFailed as AskFailed
+    from callboard.actors.system import Terminated as Terminated
     from callboard.mailbox.errors import CallboardError as CallboardError
     from callboard.mailbox.lane import Lane as Lane
     from callboard.mailbox.message import Message as Message
     from callboard.mailbox.message import upcast as upcast
+    from callboard.mailbox.request import Request as Request
     from callboard.persistence.memory import MemoryStore as InMemoryStore
     from callboard.persistence.postgres import (
         PostgresStore as PostgresStore,
@@ -75,6 +81,7 @@ __all__ = [
     "Actor",
     "App",
     "Approvals",
+    "AskFailed",
     "Budget",
     "CallboardError",
     "ChatMessage",
@@ -95,6 +102,9 @@ __all__ = [
     "PostgresStore",
     "Ref",
     "Reject",
+    "Request",
+    "RestartBackoff",
+    "RetryPolicy",
     "RunHandle",
     "RunState",
     "Runs",
@@ -103,6 +113,7 @@ __all__ = [
     "StateSnapshot",
     "Supervisor",
     "Surroundings",
+    "Terminated",
     "Tool",
     "ToolCall",
     "Transient",
@@ -119,6 +130,7 @@ __all__ = [
     "schema_sql",
     "tool",
     "upcast",
+    "upcast_state",
 ]
 
 __version__ = "0.1.0"
@@ -128,6 +140,7 @@ _HOME: Final[dict[str, str]] = {
     "Actor": "callboard.actors.actor",
     "App": "callboard.actors.app",
     "Approvals": "callboard.actors.approval",
+    "AskFailed": "callboard.actors.system",
     "Budget": "callboard.actors.agent.budget",
     "CallboardError": "callboard.mailbox.errors",
     "ChatMessage": "callboard.actors.llm.client",
@@ -148,6 +161,9 @@ _HOME: Final[dict[str, str]] = {
     "PostgresStore": "callboard.persistence.postgres",
     "Ref": "callboard.actors.context",
     "Reject": "callboard.actors.directives",
+    "Request": "callboard.mailbox.request",
+    "RestartBackoff": "callboard.actors.backoff",
+    "RetryPolicy": "callboard.actors.retry",
     "RunHandle": "callboard.actors.agent.runtime",
     "RunState": "callboard.actors.agent.state",
     "Runs": "callboard.actors.agent.runs",
@@ -156,6 +172,7 @@ _HOME: Final[dict[str, str]] = {
     "StateSnapshot": "callboard.actors.agent.runs",
     "Supervisor": "callboard.actors.spec",
     "Surroundings": "callboard.actors.app",
+    "Terminated": "callboard.actors.system",
     "Tool": "callboard.actors.agent.tool",
     "ToolCall": "callboard.actors.llm.client",
     "Transient": "callboard.actors.directives",
@@ -171,6 +188,7 @@ _HOME: Final[dict[str, str]] = {
     "schema_sql": "callboard.persistence.postgres",
     "tool": "callboard.actors.agent.tool",
     "upcast": "callboard.mailbox.message",
+    "upcast_state": "callboard.actors.snapshot",
 }
 _RENAMED: Final = {"InMemoryStore": "MemoryStore"}
 

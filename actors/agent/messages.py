@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from ...mailbox.message import Message
+from ...mailbox.request import Request
 from .budget import Budget
 from .events import RequestedCall
 
@@ -36,7 +37,7 @@ class CancelRun(Message, tag="run.cancel"):
     reason: str = ""
 
 
-class AwaitRest(Message, tag="run.await_rest"):
+class AwaitRest(Request["Rested"], tag="run.await_rest"):
     """Anybody to a run: answer when there is nothing you can do without a person (`Rested`)."""
 
 

@@ -20,7 +20,7 @@ from ...persistence.unit import Move
 from ..actor import Actor, on
 from ..approval import Denied, Expired, ExpiryWanted, Release, Withdrawn
 from ..context import Context, Event
-from ..system import AskFailed
+from ..system import AskFailed, Cancel
 from . import record
 from .budget import FailureReason, overcalled, overdue, overrun
 from .digest import call_digest, canonical, decision_id, idempotency_key
@@ -133,7 +133,15 @@ class Run(Actor[RunSnapshot], kind="run"):
         if run.cancelling:
             return
         self._record(CancelRequested(row_text(message.by), said(message.reason)), ctx)
-        for call in run.pending_approvals:
+        self._ask_no_more(ctx)
+        if run.model_message and run.model_attempts:
+            self.model_failed(ModelFailed(run.step, run.model_attempts + 1, "the run was cancelled"), ctx)
+        elif run.status != "not_started":
+            self._go_on(ctx)
+
+    def _ask_no_more(self, ctx: Context) -> None:
+        """People are not waited for any more."""
+        for call in self.state.run.pending_approvals:
             for before in ("pending", "approved"):
                 ctx.move_decision(Move(call.decision, before, "superseded", "the run was cancelled", must=False))
             if call.status == "held":
@@ -141,10 +149,22 @@ class Run(Actor[RunSnapshot], kind="run"):
                 ctx.send(self.parts.approvals, Withdrawn(call.decision))
             doubt = f"{call.reason}; " if call.status == "in_doubt" else ""
             self._record(record.tool_failed(call, f"{doubt}the run was cancelled before anybody decided"), ctx)
-        if run.model_message and run.model_attempts:
-            self.model_failed(ModelFailed(run.step, run.model_attempts + 1, "the run was cancelled"), ctx)
-        elif run.status != "not_started":
-            self._go_on(ctx)
+
+    def on_cancel(self, ctx: Context) -> None:
+        """`Cancel` ends a run at once: what `CancelRun` would wait for is taken back, and its journal ends here."""
+        run, message = self.state.run, ctx.envelope.message()
+        if not run.cancelling and isinstance(message, Cancel):
+            self._record(CancelRequested(row_text(message.by), said(message.reason)), ctx)
+        self._ask_no_more(ctx)
+        for call in list(run.pending.values()):
+            ctx.withdraw(call.message)
+            self._record(record.tool_failed(call, "the run was cancelled while it was under way"), ctx)
+        if run.model_message:
+            ctx.withdraw(run.model_message)
+            error = "the run was cancelled while it was under way"
+            self._record(LLMCallFailed(run.step, run.model_attempts + 1, error, final=True), ctx)
+        self._record(RunCancelled(run.cancelled_by, run.cancel_reason or "cancelled"), ctx)
+        self._tell_waiters(ctx)
 
     # --- the model ---------------------------------------------------------------------------------------------
 

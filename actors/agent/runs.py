@@ -13,14 +13,15 @@ from ...mailbox.envelope import Envelope
 from ...mailbox.errors import Conflict, NotFound, UsageError
 from ...mailbox.lane import Lane
 from ...mailbox.message import Message, decode_tagged, encode
-from ...persistence.rows import ENDED, Decision, Verdict
+from ...persistence.rows import ENDED, ActorRow, Decision, Verdict
 from ..client import Client
+from ..snapshot import decode_state
 from . import record
 from .budget import check
 from .digest import decision_id
 from .events import ToolCallCompleted
 from .messages import AwaitRest, CancelRun, Rested, StartRun, Tell
-from .run import RunSnapshot
+from .run import Run, RunSnapshot
 from .state import Call, RunState, fold
 from .text import MAX_SAID_CHARS, row_text
 from .transcript import Transcript
@@ -218,7 +219,7 @@ class Runs:
 
     async def _snapshot(self, run_id: str) -> RunState | None:
         row = await self.store.actor(self.address(run_id))
-        return msgspec.msgpack.decode(row.state, type=RunSnapshot).run if row is not None and row.state else None
+        return _kept(row) if row is not None and row.state else None
 
     async def events(self, run_id: str) -> list[Recorded]:
         """A run's whole journal.
@@ -273,7 +274,7 @@ class Runs:
         events = [recorded.event for recorded in await self.events(run_id)]
         if row is None:
             raise RunNotFound(f"no run {run_id!r}; `callboard runs` lists them")
-        kept = msgspec.to_builtins(msgspec.msgpack.decode(row.state, type=RunSnapshot).run)
+        kept = msgspec.to_builtins(_kept(row))
         folded = msgspec.to_builtins(fold(events))
         wrong = [f"{key}: {kept[key]!r} kept, {folded[key]!r} folded" for key in folded if kept[key] != folded[key]]
         if len(events) != row.events:
@@ -327,6 +328,11 @@ class Runs:
 
 def _client_id(run_id: str) -> str:
     return f"start {run_id}"
+
+
+def _kept(row: ActorRow) -> RunState:
+    snapshot: RunSnapshot = decode_state(Run, row.state_version, row.state)
+    return snapshot.run
 
 
 def _pending(waits: Call, events: Sequence[Message]) -> PendingToolCall:

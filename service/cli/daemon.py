@@ -66,15 +66,16 @@ def node(
     option: AppOption = [],  # noqa: B006 - Typer copies it
     label: Annotated[str, typer.Option("--label", help="The node's name for people.")] = "",
     parent: Annotated[int, typer.Option("--parent", help="Drain when this process is no longer the parent.")] = 0,
+    blame: Annotated[int, typer.Option("--blame", help="Descriptor of the file in which to note what runs.")] = -1,
     drain_seconds: _Drain = None,
     log_json: LogJson = None,
     log_level: LogLevel = None,
     dsn: Dsn = None,
     json: Json = False,
-) -> None:
+) -> int:
     """One node of an application, as this process, until SIGTERM. A JSON line on stdout says that it is ready.
 
-    Exit codes: as `daemon`; 143 after a second SIGTERM.
+    Exit codes: as `daemon`; 70 where it stopped by itself (out of memory), 143 after a second SIGTERM.
     """
     import anyio
 
@@ -87,7 +88,7 @@ def node(
     configure_logging(settings)
     app, options = load_app(application), parse_options(option)
 
-    async def serve() -> None:
-        await run_node(app, settings, options, label=label, parent=parent)
+    async def serve() -> int:
+        return await run_node(app, settings, options, label=label, parent=parent, blame=blame, name=application)
 
-    anyio.run(serve)
+    return anyio.run(serve)

@@ -1,5 +1,7 @@
 """Outside askers: sending once, asking with a limit, deciding."""
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -8,6 +10,7 @@ from callboard.actors.context import Context, Ref
 from callboard.actors.testing import TestKit
 from callboard.mailbox.errors import BadAddress, Conflict, MailboxFull, NotFound, StoreUnavailable
 from callboard.mailbox.message import Message
+from callboard.mailbox.request import Request
 from callboard.persistence.rows import Verdict
 from tests.actors.world import SETTINGS, Answer, Note, Probe, notes, tree
 
@@ -25,7 +28,7 @@ def echo(_probe: Probe, note: Note, ctx: Context) -> None:
     ctx.reply(Answer(f"echo {note.text}"))
 
 
-async def ask(kit: TestKit, message: Message, *, seconds: float, pass_seconds: float = 0.0) -> Message | None:
+async def ask(kit: TestKit, message: Request[Any], *, seconds: float, pass_seconds: float = 0.0) -> Message | None:
     """Ask, and let time pass meanwhile; None where the limit came first."""
     got: list[Message | None] = []
 

@@ -1,5 +1,7 @@
 """G6: what cannot be handled is a dead letter with a reason, and whoever asked is told."""
 
+from typing import Any
+
 import pytest
 
 from callboard.actors.context import Context
@@ -8,6 +10,7 @@ from callboard.actors.spec import Child
 from callboard.actors.system import AskFailed
 from callboard.actors.testing import TestKit
 from callboard.mailbox.message import Message
+from callboard.mailbox.request import Request
 from tests.actors.world import Note, Once, Probe, notes, send_all, tree
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +52,7 @@ class Lost(Message, tag="engine_test.lost"):
     ],
 )
 async def test_g6_the_reason_is_on_record_and_the_asker_is_told(
-    address: str, first: Note | None, message: Message, reason: str, why: str
+    address: str, first: Note | None, message: Request[Any], reason: str, why: str
 ) -> None:
     async with TestKit(tree(script, actor=Once)) as kit:
         if first is not None:

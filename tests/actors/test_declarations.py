@@ -103,7 +103,7 @@ def test_addresses_find_their_spec() -> None:
     assert tree.find("/t/sub/p:42") is pool
     assert tree.find("/t/sub/p:a%20b") is pool
     assert tree.find("/t/sub/one") is one
-    assert set(tree.workers) == {"/t/tool"}
+    assert set(tree.workers) == {"/t/tool", "/sys/census"}, "a tree with a pool has a census"
     for address in ("/t/sub/p", "/t/sub/one:1", "/t/p:1", "/t/sub:1/p:1", "/t/sub/p:1/p:2", "/u", "/t/sub/q"):
         assert tree.find(address) is None, address
 

@@ -1,14 +1,16 @@
 """Supervisors give up, escalate, and go on, whatever happens to their nodes and to the tree."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
-from callboard.actors.spec import Child, Supervisor, Tree
-from callboard.actors.supervisor import SupervisorState
+from callboard.actors.spec import Child, Strategy, Supervisor, Tree
+from callboard.actors.supervisor_state import SupervisorState
 from callboard.actors.system import Resume
 from callboard.actors.testing import TestKit
 from callboard.mailbox.address import shard_of
 from callboard.mailbox.lane import Lane
-from tests.actors.family import Count, Do, Kid, Trace, do, group, status
+from tests.actors.family import Count, Do, Kid, Trace, do, group, pool, status
 from tests.actors.world import SETTINGS, Note
 
 pytestmark = pytest.mark.anyio
@@ -32,9 +34,9 @@ async def test_intensity_counts_in_a_true_sliding_window() -> None:
 
 async def test_a_supervisor_that_gives_up_stops_the_rest_and_escalates_to_its_parent() -> None:
     trace = Trace()
-    sub = Supervisor("sub", group(trace).children, max_restarts=1)
+    sub = Supervisor("sub", group(trace).children, max_restarts=1, backoff=None)
     other = Child(Kid, "other", args=(trace,))
-    async with TestKit(Supervisor("t", (sub, other), strategy="rest_for_one", max_restarts=1)) as kit:
+    async with TestKit(Supervisor("t", (sub, other), strategy="rest_for_one", max_restarts=1, backoff=None)) as kit:
         trace.take()
         await do(kit, "/t/sub/b", "crash")
         assert trace.take() == ["start b 2"]
@@ -58,9 +60,9 @@ async def test_escalation_multiplies() -> None:
     """ESC-01: intensities 1/1/1 make a worker start eight times."""
     trace = Trace()
     kid = Child(Kid, "w", args=(trace,))
-    tree = Supervisor(
-        "t", (Supervisor("m", (Supervisor("n", (kid,), max_restarts=1),), max_restarts=1),), max_restarts=1
-    )
+    tree = Supervisor("n", (kid,), max_restarts=1, backoff=None)
+    for name in "mt":
+        tree = Supervisor(name, (tree,), max_restarts=1, backoff=None)
     async with TestKit(tree) as kit:
         for _ in range(8):
             await do(kit, "/t/m/n/w", "crash")
@@ -83,8 +85,7 @@ async def test_a_parked_root_goes_on_when_it_is_resumed() -> None:
 
 async def test_a_pool_instance_that_fails_is_restarted_and_its_messages_stay() -> None:
     trace = Trace()
-    tree = Supervisor("t", (Child(Kid, "k", pool=True, args=(trace,)),), max_restarts=2)
-    async with TestKit(tree) as kit:
+    async with TestKit(pool(trace, max_restarts=2)) as kit:
         for what in ("work", "crash", "work", "crash", "work"):
             await kit.client.send("/t/k:1", Do(what))
         await kit.settle()
@@ -92,52 +93,126 @@ async def test_a_pool_instance_that_fails_is_restarted_and_its_messages_stay() -
         assert (await kit.state("/t/k:1", Count)).done == 3
         await do(kit, "/t/k:2", "end")
         assert await status(kit, "/t/k:2") == "completed"
-        await do(kit, "/t/k:1", "crash")
-        assert await status(kit, "/t") == "parked"
 
 
 # --- across nodes and versions ---------------------------------------------------------------------------------------
 
 
+GROUP_RESTARTS = {
+    "one_for_all": ["stop c", "stop a", "start a 2", "start b 2", "start c 2"],
+    "rest_for_one": ["stop c", "start b 2", "start c 2"],
+    "one_for_one": ["start b 2"],
+}
+
+
+async def killed_at(kit: TestKit, step: int, *, landed: bool) -> Callable[[], Awaitable[int]]:
+    """Kill the node of the root when it makes its commit number `step` from now on: before it, or once it has landed.
+
+    To be called at the end: how many commits there were until then.
+    """
+    root = next(n for n in kit.nodes if kit.store.cluster.owners[shard_of("/t")] == kit.session(n).number)
+    number, commits = kit.session(root).number, 0
+
+    def counts(session: int) -> bool:
+        nonlocal commits
+        if session != number:
+            return False
+        commits += 1
+        if commits == step:
+            kit.session(root).crash()
+        return commits == step
+
+    async def before(session: int, operation: str) -> None:
+        if operation == "commit":
+            counts(session)
+
+    if landed:
+        kit.store.lost_answer = counts
+    else:
+        kit.store.before = before
+
+    async def end() -> int:
+        kit.store.before = None
+        kit.store.lost_answer = lambda _: False
+        await kit.crash(root)
+        await kit.advance(seconds=10)
+        return commits
+
+    return end
+
+
+@pytest.mark.parametrize("landed", [False, True])
+@pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one", "one_for_one"])
 @pytest.mark.parametrize("step", range(1, 12))
-async def test_g8_a_group_restart_goes_on_with_the_step_it_was_at_when_its_node_was_killed(step: int) -> None:
+async def test_g8_a_group_restart_goes_on_with_the_step_it_was_at_when_its_node_was_killed(
+    step: int, strategy: Strategy, landed: bool
+) -> None:
     trace = Trace()
-    tree = group(trace, "one_for_all")
+    async with TestKit(group(trace, strategy), nodes=2, settings=SETTINGS) as kit:
+        await kit.advance(seconds=2)
+        trace.take()
+        end = await killed_at(kit, step, landed=landed)
+        await kit.client.send("/t/b", Do("crash"))
+        await kit.settle()
+        await end()
+        events = trace.take()
+        order = [event for index, event in enumerate(events) if event not in events[:index]]
+        assert order == GROUP_RESTARTS[strategy], "a killed turn is done again"
+        state = await kit.state("/t", SupervisorState)
+        assert (state.job, state.waiting, len(state.restarted_at)) == (None, [], 1)
+        for name in "abc":
+            row = await kit.row(f"/t/{name}")
+            again = any(event.startswith(f"start {name}") for event in order)
+            assert row is not None and (row.status, row.incarnation) == ("active", 2 if again else 1)
+
+
+@pytest.mark.parametrize("landed", [False, True])
+@pytest.mark.parametrize("step", range(1, 18, 2))
+async def test_g8_a_failing_group_restart_counts_each_attempt_once_although_its_node_was_killed(
+    step: int, landed: bool
+) -> None:
+    """OFA-06, with a kill at each step."""
+    trace = Trace()
+    async with TestKit(group(trace, "one_for_all", max_restarts=2), nodes=2, settings=SETTINGS) as kit:
+        await kit.advance(seconds=2)
+        trace.take()
+        end = await killed_at(kit, step, landed=landed)
+        trace.fails_on = {"c": {2}}
+        await kit.client.send("/t/a", Do("crash"))
+        await kit.settle()
+        await end()
+        events = trace.take()
+        assert [event for index, event in enumerate(events) if event not in events[:index]] == [
+            "stop c", "stop b", "start a 2", "start b 2", "fail c", "stop a", "start a 3", "start b 3", "start c 3",
+        ]  # fmt: skip
+        assert len((await kit.state("/t", SupervisorState)).restarted_at) == 2
+        assert await status(kit, "/t") == "active"
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+async def test_g8_a_supervisor_that_gives_up_ends_once_although_its_node_was_killed(step: int) -> None:
+    trace = Trace()
+    sub = Supervisor("sub", group(trace).children, max_restarts=0)
+    tree = Supervisor("t", (sub,), max_restarts=1, backoff=None)
     async with TestKit(tree, nodes=2, settings=SETTINGS) as kit:
         await kit.advance(seconds=2)
         trace.take()
-        root = next(n for n in kit.nodes if kit.store.cluster.owners[shard_of("/t")] == kit.session(n).number)
-        commits = 0
-
-        async def before(number: int, operation: str) -> None:
-            nonlocal commits
-            if operation == "commit" and number == kit.session(root).number:
-                commits += 1
-                if commits == step:
-                    kit.session(root).crash()
-
-        kit.store.before = before
-        await kit.client.send("/t/b", Do("crash"))
+        end = await killed_at(kit, step, landed=step % 2 == 0)
+        await kit.client.send("/t/sub/b", Do("crash"))
         await kit.settle()
-        kit.store.before = None
-        await kit.crash(root)
-        await kit.advance(seconds=10)
+        await end()
         events = trace.take()
-        order = [event for index, event in enumerate(events) if event not in events[:index]]
-        assert order == ["stop c", "stop a", "start a 2", "start b 2", "start c 2"], "a killed turn is done again"
-        assert (await kit.state("/t", SupervisorState)).stops == []
-        assert (await kit.state("/t", SupervisorState)).starts == []
+        assert [event for index, event in enumerate(events) if event not in events[:index]] == [
+            "stop c", "stop a", "start a 2", "start b 2", "start c 2",
+        ]  # fmt: skip
         assert len((await kit.state("/t", SupervisorState)).restarted_at) == 1
-        for name in "abc":
-            row = await kit.row(f"/t/{name}")
-            assert row is not None and (row.status, row.incarnation) == ("active", 2)
 
 
 async def test_a_new_version_of_the_tree_starts_what_is_new_and_forgets_what_is_gone_at_every_depth() -> None:
     trace = Trace()
     kid = {name: Child(Kid, name, args=(trace,)) for name in "abcde"}
-    old = Supervisor("t", (kid["a"], kid["b"], Supervisor("sub", (kid["c"],))))
-    new = Supervisor("t", (kid["a"], kid["e"], Supervisor("sub", (kid["c"], kid["d"]))))
+    old = Supervisor("t", (kid["a"], kid["b"], Supervisor("sub", (kid["c"],), backoff=None)), backoff=None)
+    new = Supervisor("t", (kid["a"], kid["e"], Supervisor("sub", (kid["c"], kid["d"]), backoff=None)), backoff=None)
     async with TestKit(old, settings=SETTINGS) as kit:
         trace.take()
         await kit.leave(kit.nodes[0])
@@ -152,6 +227,24 @@ async def test_a_new_version_of_the_tree_starts_what_is_new_and_forgets_what_is_
         assert trace.take() == [], "and back: what was never stopped is found running"
         await do(kit, "/t/b", "crash")
         assert trace.take() == ["start b 2"]
+
+
+async def test_a_child_that_a_new_tree_does_not_have_holds_nothing_up() -> None:
+    trace = Trace()
+    kid = {name: Child(Kid, name, args=(trace,)) for name in "abc"}
+    old = Supervisor("t", (kid["a"], kid["b"], kid["c"]), strategy="one_for_all", backoff=None)
+    new = Supervisor("t", (kid["a"], kid["c"]), strategy="one_for_all", backoff=None)
+    async with TestKit(old, settings=SETTINGS) as kit:
+        trace.take()
+        trace.slow_to_stop["b"] = 200
+        await do(kit, "/t/a", "crash")
+        assert trace.take() == ["stop c"]
+        await kit.crash(kit.nodes[0])
+        await kit.join(tree=Tree(new))
+        await kit.advance(seconds=10)
+        assert trace.take() == ["start a 2", "start c 2"]
+        state = await kit.state("/t", SupervisorState)
+        assert ([child.name for child in state.children], state.job) == (["a", "c"], None)
 
 
 async def test_a_supervisor_is_told_of_a_child_once() -> None:

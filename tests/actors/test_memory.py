@@ -6,7 +6,7 @@ import pytest
 
 from callboard.actors import cells, pool, reader
 from callboard.actors.context import Context, WorkerContext
-from callboard.actors.directives import Park
+from callboard.actors.directives import Park, Transient
 from callboard.actors.node import Life, NodeSettings
 from callboard.actors.spec import Child
 from callboard.actors.system import Resume
@@ -48,20 +48,19 @@ async def test_g10_many_messages_to_one_slow_actor_wait_on_disk() -> None:
     most = 0
 
     async def slowly(ctx: Context) -> None:
-        nonlocal handled, most
-        if not handled:
-            await ctx.port.sleep(30)
-        handled += 1
-        most = max(most, len(life_of(kit).cells.seen))
+        await ctx.port.sleep(30)
 
     def script(probe: Probe, note: Note, ctx: Context) -> object:
+        nonlocal handled, most
         if ctx.address == SENDER:
             for n in range(int(note.text), int(note.text) + 1000):
                 ctx.send(ONE, Note(str(n)))
             return None
         assert note.text == str(handled)
         probe.state.notes.clear()
-        return slowly(ctx)
+        handled += 1
+        most = max(most, len(life_of(kit).cells.seen))
+        return slowly(ctx) if handled == 1 else None
 
     kit = TestKit(tree(script))  # type: ignore[arg-type]
     async with kit:
@@ -146,3 +145,49 @@ async def test_g10_a_forgotten_actor_is_read_again_with_all_that_waits() -> None
             await kit.advance(seconds=1.5)
             assert ONE not in life_of(kit).cells.cells
         assert (await kit.state(ONE, Notes)).notes == ["0", "1", "2", "3", "4"]
+
+
+async def test_g10_calls_that_wait_for_a_provider_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "HIGH_WATER", 100)
+    down = True
+
+    async def body(call: Call, ctx: WorkerContext) -> Message:
+        if down:
+            raise Transient("down", after_seconds=50)
+        return Answer(call.text)
+
+    def script(_probe: Probe, note: Note, ctx: Context) -> None:
+        if note.text == "go":
+            for n in range(300):
+                ctx.send("/t/tool", Call(str(n)))
+
+    async with TestKit(tree(script, Child(Tool, "tool", args=(body,)))) as kit:
+        await kit.send(ONE, Note("go"))
+        assert len(life_of(kit).cells.seen) >= 300
+        await kit.send("/t/p:2", Note("from outside"))
+        await kit.advance(seconds=1.5)
+        assert (await kit.state("/t/p:2", Notes)).notes == ["from outside"]
+        down = False
+        await kit.advance(seconds=60)
+        assert len(await answers(kit, ONE)) == 300
+
+
+async def test_g10_a_call_that_is_due_much_later_leaves_memory_and_is_made_in_its_time() -> None:
+    tries: list[float] = []
+
+    async def body(call: Call, ctx: WorkerContext) -> Message:
+        tries.append(ctx.port.monotonic())
+        if len(tries) == 1:
+            raise Transient("later", after_seconds=600)
+        return Answer(call.text)
+
+    def script(_probe: Probe, note: Note, ctx: Context) -> None:
+        ctx.send("/t/tool", Call(note.text))
+
+    async with TestKit(tree(script, Child(Tool, "tool", args=(body,)))) as kit:
+        await kit.send(ONE, Note("a"))
+        await kit.advance(seconds=300)
+        assert life_of(kit).cells.seen == set()
+        await kit.advance(seconds=300)
+        assert [when - tries[0] for when in tries] == pytest.approx([0, 600])
+        assert await answers(kit, ONE) == ["a"]

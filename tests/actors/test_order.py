@@ -12,7 +12,7 @@ from callboard.actors.directives import Transient
 from callboard.actors.testing import TestKit
 from callboard.mailbox.errors import StoreUnavailable
 from callboard.mailbox.lane import Lane
-from tests.actors.world import SETTINGS, Note, Probe, address_of, notes, send_all, tree
+from tests.actors.world import SETTINGS, Note, Probe, address_of, addresses, notes, send_all, tree
 
 pytestmark = pytest.mark.anyio
 
@@ -103,7 +103,7 @@ async def test_rule_5_nothing_is_handed_over_past_what_waits_on_disk(
 ) -> None:
     monkeypatch.setattr(reader, "WINDOW", window)
     monkeypatch.setattr(cells, "QUEUE_LIMIT", 5)
-    monkeypatch.setattr(cells, "ACTOR_TURNS", 2)
+    monkeypatch.setattr(cells, "LOW_WATER", 2)
     async with TestKit(tree(sends(ONE, 7, slow_seconds=0.01))) as kit:
         for first in range(0, 140, 7):
             await kit.send(SENDER, Note(f"go:{first}"))
@@ -170,7 +170,7 @@ async def test_g2_senders_on_two_nodes_each_keep_their_order() -> None:
     async with TestKit(tree(), nodes=2, settings=SETTINGS) as kit:
         await kit.advance(seconds=1)
         here, there = (address_of(kit, node) for node in kit.nodes)
-        receiver = address_of(kit, kit.nodes[0], "/t/p:receiver")
+        receiver = next(other for other in addresses(kit, kit.nodes[0]) if other != here)
     async with TestKit(tree(sends(receiver, 5)), nodes=2, settings=SETTINGS) as kit:
         await kit.advance(seconds=1)
         for first in range(0, 100, 5):

@@ -28,28 +28,29 @@ def test_the_restart_kind_and_the_reason_decide(kind: Restart, after_crash: bool
     ],
 )
 def test_the_strategy_says_who_goes_with_it(strategy: Strategy, plan: Plan) -> None:
-    group = children(a="running", b="failed", c="running", d="running")
+    group = children(a="running", b="restarting", c="running", d="running")
     assert plan_restart(strategy, group, "b") == plan
 
 
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
-@pytest.mark.parametrize("status", ["ended", "stopped"])
+@pytest.mark.parametrize("status", ["ended", "paused"])
 def test_a_finished_sibling_stays_as_it_is(strategy: Strategy, status: ChildStatus) -> None:
-    group = children(a="failed", b=status, c="running")
+    group = children(a="restarting", b=status, c="running")
     assert plan_restart(strategy, group, "a") == Plan(("c",), ("a", "c"))
 
 
 def test_a_sibling_that_is_down_is_started_without_being_stopped() -> None:
-    group = children(a="failed", b="waiting", c="failed", d="starting", e="stopping")
+    group = children(a="restarting", b="waiting", c="ignored", d="starting", e="stopping")
     assert plan_restart("one_for_all", group, "a") == Plan(("e", "d"), ("a", "b", "c", "d", "e"))
 
 
 def test_a_temporary_sibling_is_stopped_and_not_started() -> None:
-    group = children(a="failed", b="running", c="running")
+    group = children(a="restarting", b="running", c="running")
     assert plan_restart("one_for_all", group, "a", {"b"}) == Plan(("c", "b"), ("a", "c"))
 
 
 def test_the_window_slides_truly() -> None:
     assert within_window([0.0, 1.0, 1.7], 1.7, 1.0) == [1.0, 1.7]
-    assert within_window([0.0, 0.9], 1.0, 1.0) == [0.9], "what is exactly as old as the window counts no more"
+    assert within_window([0.0, 0.9], 1.0, 1.0) == [0.0, 0.9], "what is exactly as old as the window still counts"
+    assert within_window([0.0, 0.9], 1.000001, 1.0) == [0.9]
     assert within_window([], 5.0, 1.0) == []

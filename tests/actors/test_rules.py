@@ -153,7 +153,7 @@ async def test_rule_12_only_the_culprit_of_a_refused_batch_is_given_up() -> None
 async def test_rule_12_a_refused_batch_of_one_actor_is_searched_turn_by_turn_and_then_runs_in_batches_again() -> None:
     def script(_probe: Probe, note: Note, ctx: Context) -> None:
         if note.text == "bad":
-            ctx.park("nul \0")
+            ctx.schedule("nul \0", 0, Note())
 
     sizes: list[int] = []
     async with TestKit(tree(script)) as kit:

@@ -33,7 +33,7 @@ class Asking(Probe, kind="engine-test-asking"):
             type(self).failures -= 1
             raise RuntimeError("not now")
         if self.state.answers[-1] == "nul":
-            ctx.park("nul \0")
+            ctx.schedule("nul \0", 0, Note())
 
 
 class Waiting(Probe, kind="engine-test-waiting"):

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from callboard.actors.actor import Actor, on
-from callboard.actors.cells import CAPABLE_NODE_SECONDS
 from callboard.actors.context import Context
 from callboard.actors.directives import Park, Reject
-from callboard.actors.spec import Child, Supervisor
+from callboard.actors.pump import CAPABLE_NODE_SECONDS
+from callboard.actors.spec import Child, Restart, Supervisor
 from callboard.actors.system import Pause, Resume
 from callboard.actors.testing import TestKit
 from callboard.mailbox.address import shard_of
@@ -250,3 +250,94 @@ async def test_a_summary_that_fails_is_the_turns_own_fault() -> None:
         assert [letter.reason for letter in await kit.store.dead_letters()] == ["failed", "failed"]
         await kit.send(ONE, Note("alive"))
         assert await notes(kit, ONE) == ["alive"]
+
+
+# --- a child that ends and comes back -------------------------------------------------------------------------------
+
+
+class Ending(Probe, kind="engine-test-ending"):
+    """Ends when told to; it is not a pool's, so that its supervisor starts it again."""
+
+
+def ending(_probe: Probe, note: Note, ctx: Context) -> None:
+    if note.text == "end":
+        ctx.stop()
+
+
+@pytest.mark.parametrize("restart", ["permanent", "transient"])
+async def test_messages_of_a_permanent_child_that_ended_wait_for_its_restart_and_others_are_refused(
+    restart: Restart,
+) -> None:
+    spec = Supervisor("t", (Child(Ending, "e", restart=restart, args=(ending,)),), max_restarts=9)
+    async with TestKit(spec) as kit:
+        await kit.advance(seconds=1)
+        await send_all(kit, "/t/e", ["a", "end", "b", "c"])
+        await kit.advance(seconds=30)
+        letters = [letter.reason for letter in await kit.store.dead_letters()]
+        row = await kit.row("/t/e")
+        assert row is not None
+        if restart == "permanent":
+            assert (row.status, letters) == ("active", []) and row.incarnation == 2
+            assert await notes(kit, "/t/e") == ["a", "end", "b", "c"]
+        else:
+            assert (row.status, letters) == ("completed", ["recipient-ended"] * 2)
+
+
+async def test_a_cancelled_child_is_not_started_again() -> None:
+    spec = Supervisor("t", (Child(Ending, "e", args=(ending,)), Child(Ending, "f", args=(ending,))), max_restarts=9)
+    async with TestKit(spec) as kit:
+        await kit.advance(seconds=1)
+        await kit.client.cancel("/t/e", by="jo")
+        await kit.advance(seconds=60)
+        row = await kit.row("/t/e")
+        assert row is not None and (row.status, row.incarnation) == ("cancelled", 1)
+        await kit.client.send("/t/e", Note("late"))
+        await kit.advance(seconds=5)
+        assert [letter.reason for letter in await kit.store.dead_letters()] == ["recipient-ended"]
+
+
+async def test_polls_pass_over_what_stands_still_and_nothing_is_missed_when_it_goes_on() -> None:
+    def script(_probe: Probe, note: Note, ctx: Context) -> None:
+        if note.text == "park":
+            ctx.park("look")
+
+    async with TestKit(tree(script)) as kit:
+        parked = [f"/t/p:{n}" for n in range(20)]
+        for address in parked:
+            await send_all(kit, address, ["park", *(str(n) for n in range(30))])
+        await kit.advance(seconds=3)
+        session = kit.session(kit.nodes[0])
+        ready, read = session.ready, 0
+
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal read
+            page, cursor = await ready(*args, **kwargs)
+            read += len(page)
+            return page, cursor
+
+        session.ready = counted  # type: ignore[method-assign]
+        await kit.advance(seconds=60)
+        assert read == 0
+        await kit.send(ONE, Note("last"))  # from outside, while nothing of it is in memory
+        assert read == 0
+        life = kit.nodes[0].life
+        assert life is not None and life.cells.seen == set()
+        for address in parked:
+            await kit.client.send(address, Resume("jo"), lane=Lane.SYSTEM)
+        await kit.settle()
+        for address in parked:
+            expected = ["park", *(str(n) for n in range(30)), *(["last"] if address == ONE else [])]
+            assert await notes(kit, address) == expected
+
+
+async def test_what_is_parked_for_its_schema_is_looked_at_again_all_the_time() -> None:
+    async with TestKit(tree()) as kit:
+        await kit.send(ONE, Note("a"))
+        row = kit.store.tables.actors[shard_of(ONE), ONE]
+        row.status, row.reason = "parked", "schema: said by a process that could not read it"
+        life = kit.nodes[0].life
+        assert life is not None
+        life.cells.forget(life.cells.cells[ONE])
+        await kit.send(ONE, Note("b"))
+        await kit.send(ONE, Note("c"))
+        assert await notes(kit, ONE) == ["a", "b", "c"]

@@ -4,7 +4,7 @@ import pytest
 
 from callboard.actors.directives import Park, Reject, Transient
 from callboard.actors.spec import Child, Restart, Strategy, Supervisor
-from callboard.actors.supervisor import SupervisorState
+from callboard.actors.supervisor_state import SupervisorState
 from callboard.actors.system import Pause, Resume, Stop
 from callboard.actors.testing import TestKit
 from callboard.mailbox.lane import Lane
@@ -150,25 +150,26 @@ async def test_one_failure_while_another_child_is_being_started_starts_neither_t
 # --- failing to start, failing to stop -------------------------------------------------------------------------------
 
 
-async def test_a_child_that_fails_to_start_is_tried_again_at_once_and_each_attempt_counts() -> None:
+async def test_a_child_that_fails_to_start_again_is_tried_again_and_each_attempt_counts() -> None:
     trace = Trace()
-    trace.failing["b"] = 2
     async with TestKit(group(trace)) as kit:
-        assert trace.take() == ["start a 1", "fail b", "fail b", "start b 3", "start c 1"]
+        trace.take()
         trace.failing["b"] = 3
         await do(kit, "/t/b", "crash")
-        assert trace.take() == ["fail b", "fail b", "fail b", "start b 7"]
-        assert (await kit.state("/t", SupervisorState)).restarted_at.__len__() == 6
+        assert trace.take() == ["fail b", "fail b", "fail b", "start b 5"]
+        assert len((await kit.state("/t", SupervisorState)).restarted_at) == 4
 
 
 @pytest.mark.parametrize("error", [RuntimeError("bug"), Reject("no"), Park("no")])
-async def test_a_child_that_never_starts_makes_its_supervisor_give_up_whatever_it_raises(error: Exception) -> None:
+async def test_a_child_that_never_starts_again_makes_its_supervisor_give_up(error: Exception) -> None:
     trace = Trace()
-    trace.failing["b"] = 99
-    trace.error = error
     async with TestKit(group(trace, max_restarts=2)) as kit:
+        trace.take()
+        trace.failing["b"] = 99
+        trace.error = error
+        await do(kit, "/t/b", "crash")
         await kit.advance(seconds=5)
-        assert trace.take() == ["start a 1", "fail b", "fail b", "fail b", "stop a"]
+        assert trace.take() == ["fail b", "fail b", "stop c", "stop a"]
         row = await kit.row("/t")
         assert row is not None and row.status == "parked" and "more than 2 restarts" in row.reason
 
@@ -203,12 +204,19 @@ async def test_rest_for_one_keeps_the_earlier_ones_of_a_failed_attempt() -> None
         assert trace.take() == ["stop c", "start b 2", "fail c", "start c 3"]
 
 
-async def test_a_temporary_child_that_fails_to_start_does_not_hold_up_the_others() -> None:
+@pytest.mark.parametrize("kind", ["permanent", "temporary"])
+async def test_a_start_failure_at_boot_is_final_whatever_the_restart_kind(kind: Restart) -> None:
     trace = Trace()
-    trace.failing["b"] = 9
-    async with TestKit(group(trace, b="temporary")) as kit:
-        assert trace.take() == ["start a 1", "fail b", "start c 1"]
-        assert await status(kit, "/t/b") == "failed"
+    trace.failing["b"] = 1
+    async with TestKit(group(trace, b=kind)) as kit:
+        assert trace.take() == ["start a 1", "fail b", "stop a"]
+        row = await kit.row("/t")
+        assert row is not None
+        assert (row.status, row.reason) == ("parked", "failed_to_start(b,RuntimeError: start failed)")
+        assert [await status(kit, address) for address in ("/t/a", "/t/b", "/t/c")] == ["stopped", "failed", ""]
+        await kit.client.send("/t", Resume("jo"), lane=Lane.SYSTEM)
+        await kit.settle()
+        assert trace.take() == ["start a 2", "start b 2", "start c 1"], "a person may try again"
 
 
 async def test_a_child_that_fails_to_stop_is_down_all_the_same() -> None:

@@ -155,7 +155,7 @@ async def test_a_turn_over_its_limit_is_cut_off_and_counts_as_a_bug() -> None:
         await kit.advance(seconds=1.5)
         assert len(cut) == 1
         (view,) = await kit.store.peek(ONE)
-        assert (view.envelope.failures, view.state) == (1, "retrying") and "TimeoutError" in view.envelope.last_error
+        assert (view.envelope.failures, view.state) == (1, "retrying") and "TurnOverLimit" in view.envelope.last_error
         stuck = False
         await kit.advance(seconds=10)
         assert await notes(kit, ONE) == ["a"]
@@ -224,7 +224,7 @@ class Starting(Actor[Stateless], kind="engine-test-starting"):
 
 
 async def test_on_start_runs_once_in_each_incarnation() -> None:
-    spec = Supervisor("t", (Child(Starting, "s", pool=True), Child(Starting, "one")), max_restarts=9)
+    spec = Supervisor("t", (Child(Starting, "s", pool=True), Child(Starting, "one")), max_restarts=9, backoff=None)
     async with TestKit(spec) as kit:
         for address in ("/t/s:1", "/t/one"):
             for text in ("a", "b", "fatal", "c"):

@@ -19,14 +19,15 @@ from callboard.actors.testing import TestKit
 from callboard.mailbox.address import shard_of
 from callboard.mailbox.lane import Lane
 from callboard.mailbox.message import Message
+from callboard.mailbox.request import Request
 from callboard.persistence.unit import Unit
 
 LEASE_SECONDS = 1.5
 SETTINGS = NodeSettings(lease_seconds=LEASE_SECONDS, beat_seconds=0.25, drain_seconds=5.0)
 
 
-class Note(Message, tag="engine_test.note"):
-    """Something to remember."""
+class Note(Request["Answer"], tag="engine_test.note"):
+    """Something to remember; a test may ask with it too."""
 
     text: str = ""
 

@@ -301,3 +301,48 @@ async def test_a_word_to_a_finished_run_is_refused() -> None:
         run = await stage.begin()
         with pytest.raises(Conflict, match="is completed and cannot be told anything"):
             await stage.runtime.tell(run, "hello")
+
+
+async def cancel_at_once(stage: Stage, run: str) -> None:
+    await stage.runs.client.cancel(stage.runs.address(run), by="mara", reason="wrong customer")
+    await stage.settle()
+
+
+@pytest.mark.parametrize("hold_seconds", [None, 30.0])
+async def test_cancelled_at_once_a_run_leaves_no_call_and_no_open_approval(hold_seconds: float | None) -> None:
+    slow = Slow()
+    async with Stage(script(asks(("slow", {"n": 1}), ("pay", {"amount": 1}))), slow.tools) as stage:
+        run = await stage.begin()
+        if hold_seconds:
+            await stage.approve(run, call=2, hold_seconds=hold_seconds)
+        await cancel_at_once(stage, run)
+        await ended(stage, run)
+        assert [row.status for row in await stage.decisions(run)] == ["superseded"]
+        failed = await stage.of(run, ToolCallFailed)
+        assert sorted((event.call, event.final) for event in failed) == [(1, True), (2, True)]
+        assert await stage.store.calls(stage.runs.address(run)) == []
+        slow.go.set()
+        await stage.advance(60)
+        assert slow.made == [], "what ran was stopped, what was held never goes"
+
+
+async def test_cancelled_at_once_a_run_does_not_wait_for_its_model() -> None:
+    slow = Slow()
+    async with Stage(FunctionLLM(slow.answer), slow.tools) as stage:
+        run = await stage.begin()
+        await cancel_at_once(stage, run)
+        await ended(stage, run)
+        assert [event.final for event in await stage.of(run, LLMCallFailed)] == [True]
+        assert (await stage.runs.rest(run, seconds=1)).status == "cancelled"
+
+
+async def test_cancelled_at_once_after_it_was_asked_to_end_a_run_says_who_asked_first() -> None:
+    slow = Slow()
+    async with Stage(FunctionLLM(slow.answer), slow.tools) as stage:
+        run = await stage.begin()
+        await cancel(stage, run)
+        assert (await stage.state(run)).status == "running"
+        await stage.runs.client.cancel(stage.runs.address(run), by="jo")
+        await stage.settle()
+        await ended(stage, run)
+        assert len(await stage.of(run, CancelRequested)) == 1

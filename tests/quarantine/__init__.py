@@ -1,0 +1,1 @@
+"""A message that ends its process ends alone: blame, charges, quarantine, and real processes that die."""
