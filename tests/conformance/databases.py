@@ -1,0 +1,53 @@
+"""PostgreSQL for the cases: the server that TEST_DATABASE_URL names, or an embedded one, and databases on it."""
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import sql
+
+from callboard.persistence.embedded import ensure, release
+from callboard.persistence.postgres import PostgresStore, create_schema
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The URI of a server that is there for as long as this lasts."""
+    if given := os.environ.get("TEST_DATABASE_URL"):
+        yield given
+        return
+    root = Path(tempfile.mkdtemp(prefix="callboard-cases-", dir="/tmp"))
+    root.chmod(0o711)  # root hands the server to another account, which must get in
+    try:
+        yield ensure(root, durable=False, settings={"max_connections": "200"})
+    finally:
+        release(root)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@asynccontextmanager
+async def database(server_dsn: str) -> AsyncIterator[PostgresStore]:
+    """An open store on a database of its own, which is dropped afterwards."""
+    name = f"cases_{uuid.uuid4().hex[:12]}"
+    async with await psycopg.AsyncConnection.connect(server_dsn, autocommit=True) as connection:
+        await connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
+        try:
+            dsn = urlsplit(server_dsn)._replace(path=f"/{name}").geturl()
+            await create_schema(dsn)
+            async with PostgresStore(dsn) as store:
+                yield store
+        finally:
+            await connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@asynccontextmanager
+async def databases(server_dsn: str, count: int) -> AsyncIterator[list[PostgresStore]]:
+    """So many of them."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(database(server_dsn)) for _ in range(count)]
