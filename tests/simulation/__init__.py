@@ -1,0 +1,1 @@
+"""Deterministic simulation: the whole runtime on the memory store, in one process, with one seed for everything."""
