@@ -21,6 +21,7 @@ _HOMES = {
     "runs": ("run", "submit", "tell", "cancel"),
     "history": ("runs", "show", "replay", "verify"),
     "approvals": ("approvals", "approve", "deny"),
+    "inspector": ("actors", "mailbox"),
 }
 """Module of this folder, and the commands in it."""
 

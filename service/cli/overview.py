@@ -30,6 +30,13 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("deny", "Refuse a held call; the model gets the reason."),
         ),
     ),
+    (
+        "inspector",
+        (
+            ("actors", "List actors and why each does not move; resume, pause, cancel or kill one."),
+            ("mailbox", "Show a mailbox without touching it, and why nothing in it moves."),
+        ),
+    ),
 )
 """Group, and each command with its purpose; a test compares them with the commands there are."""
 

@@ -1,0 +1,238 @@
+"""Why does this actor, or this message, not move? Pure sentences over what the store has (G6).
+
+The order of the questions is the order in which an engineer would ask them: is anybody there to serve it, was it
+stopped, does the message wait for itself, does it wait for another one, does the actor wait for somebody else. Each
+answer names the thing that is waited for and the way out of it, where there is one.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from ..actors import bonds
+from ..actors.schemas import can
+from ..mailbox.address import parent_of
+from ..persistence.rows import ENDED, ActorRow, Decision, Member, MessageView, Timer
+from .trace import duration
+
+Kind = Literal["moves", "waits", "stuck", "ended"]
+"""moves: it is being handled or is next. waits: something that will come by itself, or a person's everyday decision.
+stuck: nothing goes on before somebody does something. ended: there is nothing more to come."""
+
+_LANES = ("system", "reply", "normal")
+
+
+class Why(msgspec.Struct, frozen=True):
+    """An answer: what it waits for, and the way out where somebody has to do something."""
+
+    kind: Kind
+    text: str
+    way_out: str = ""
+
+
+class Facts(msgspec.Struct):
+    """All that the store knows of one actor and of what it waits for."""
+
+    address: str
+    shard: int
+    now: float
+    """Seconds since 1970 by the store's clock."""
+    row: ActorRow | None = None
+    supervisor: ActorRow | None = None
+    owner: Member | None = None
+    """The node that serves its shard; None: nobody."""
+    waiting: Sequence[MessageView] = ()
+    """What is in its mailbox, in (lane, id) order."""
+    calls: Sequence[MessageView] = ()
+    """Its calls to workers that have not ended, held ones included."""
+    timers: Sequence[Timer] = ()
+    """Soonest first."""
+    decisions: Sequence[Decision] = ()
+    """Of its held calls, those that wait for a person."""
+
+
+def actor_why(facts: Facts) -> Why:
+    """Why this actor does not move, or that it does."""
+    row = facts.row
+    ready = [view for view in facts.waiting if view.state != "stashed"]
+    if row is not None and row.status in ENDED:
+        return Why("ended", f"{row.status}" + (f": {row.reason}" if row.reason else ""))
+    if ready or facts.calls or (row is not None and row.status == "active" and facts.timers):
+        unserved = _unserved(facts)
+        if unserved is not None:
+            return unserved
+    if row is not None and row.status != "active":
+        return _standing(row, facts)
+    if ready:
+        return _head(ready[0], facts)
+    if facts.calls:
+        return _call(facts.calls, facts)
+    if row is None:
+        return Why("waits", "there is no actor here yet; its first message makes it")
+    return _idle(row, facts)
+
+
+def message_why(view: MessageView, facts: Facts) -> Why:
+    """Why a message in the mailbox of `facts.address` was not handled yet."""
+    if view.state == "stashed":
+        return Why("waits", f"put aside by {facts.address} itself, until it takes all of those back")
+    if view.state == "held":
+        return _held(view, facts)
+    unserved = _unserved(facts)
+    if unserved is not None:
+        return unserved
+    row = facts.row
+    if row is not None and row.status in ENDED:
+        return Why("moves", f"{facts.address} is {row.status}: this becomes a dead letter")
+    if row is not None and row.status != "active" and view.envelope.lane > 0:
+        standing = _standing(row, facts)
+        return Why(standing.kind, f"its actor is {standing.text}", standing.way_out)
+    return _in_line(view, facts)
+
+
+def call_why(view: MessageView, facts: Facts) -> Why:
+    """Why a call of this actor to a worker has not ended."""
+    if view.state == "held":
+        return _held(view, facts)
+    return _unserved(facts) or _call([view], facts)
+
+
+def _unserved(facts: Facts) -> Why | None:
+    owner = facts.owner
+    if owner is None:
+        return Why(
+            "stuck",
+            f"no node serves shard {facts.shard}, where {facts.address} lives",
+            "start one: callboard daemon APP",
+        )
+    if owner.status == "dead" or owner.beat_age_seconds > 10.0:
+        return Why(
+            "stuck",
+            f"{_node(owner)} serves shard {facts.shard} and was last heard {duration(owner.beat_age_seconds)} ago",
+            "another node takes over within its lease; start one where there is none: callboard daemon APP",
+        )
+    return None
+
+
+def _standing(row: ActorRow, facts: Facts) -> Why:
+    reason = row.reason or "no reason was given"
+    if row.status in ("parked", "paused"):
+        return Why("stuck", f"{row.status}: {reason}", f"mend the cause, then: callboard actors resume {row.address}")
+    if row.status == "failed":
+        boss = facts.supervisor
+        if boss is not None and boss.status != "active":
+            return Why(
+                "stuck",
+                f"failed: {reason}; its supervisor {boss.address} is {boss.status}: {boss.reason}",
+                f"mend the cause, then: callboard actors resume {boss.address}",
+            )
+        parent = boss.address if boss is not None else parent_of(row.address)
+        return Why("waits", f"failed: {reason}; {parent or 'nobody'} decides whether it is started again")
+    if row.status == "stopped":
+        return Why("waits", f"stopped by its supervisor ({reason}); it is started again with it")
+    return Why("stuck", f"{row.status}: {reason}", f"callboard actors resume {row.address}")
+
+
+def _head(view: MessageView, facts: Facts) -> Why:
+    told = message_why(view, facts)
+    return Why(told.kind, f"{len(facts.waiting)} in its mailbox; first {_name(view)}: {told.text}", told.way_out)
+
+
+def _in_line(view: MessageView, facts: Facts) -> Why:
+    envelope = view.envelope
+    if envelope.losses >= 2:
+        return Why("waits", f"a process died {envelope.losses} times while it was handled: it is tried alone")
+    before = [
+        other
+        for other in facts.waiting
+        if other.state in ("ready", "retrying") and other.envelope.lane == envelope.lane and _older(other, view)
+    ]
+    if before:
+        first = before[0]
+        behind = f"behind {len(before)} older of the {_LANES[envelope.lane]} lane; first {_name(first)}"
+        told = _in_line(first, facts)
+        return Why(told.kind, f"{behind}: {told.text}", told.way_out)
+    if view.state == "retrying":
+        return Why(
+            "waits",
+            f"attempt {envelope.failures + 1} in {duration(envelope.delay_seconds)}, "
+            f"after {envelope.last_error or 'a failure'}",
+        )
+    if facts.owner is not None and not _readable(view, facts.owner):
+        return Why(
+            "stuck",
+            f"{_node(facts.owner)} does not know {envelope.type} in version {envelope.version}",
+            "deploy a version that does",
+        )
+    higher = [o for o in facts.waiting if o.state in ("ready", "retrying") and o.envelope.lane < envelope.lane]
+    if higher:
+        lanes = {other.envelope.lane for other in higher}
+        return Why("moves", f"after {len(higher)} of the {' and '.join(_LANES[lane] for lane in sorted(lanes))} lane")
+    waited = facts.now - view.sent_at
+    return Why("moves", f"next, or in a handler right now; it came {duration(waited)} ago")
+
+
+def _older(one: MessageView, other: MessageView) -> bool:
+    return one.envelope.id < other.envelope.id
+
+
+def _held(view: MessageView, facts: Facts) -> Why:
+    decision = next((d for d in facts.decisions if d.message_id == view.envelope.id), None)
+    if decision is None:
+        return Why("waits", "held for a decision that was made; its actor is about to act on it")
+    if decision.kind == "in-doubt":
+        return Why(
+            "stuck",
+            f"in doubt: whether {decision.tool} happened is not known ({decision.reason})",
+            f"callboard approvals show {decision.id}",
+        )
+    return Why(
+        "stuck", f"{decision.tool} waits for a person: {decision.reason}", f"callboard approvals show {decision.id}"
+    )
+
+
+def _call(calls: Sequence[MessageView], facts: Facts) -> Why:
+    held = [view for view in calls if view.state == "held"]
+    running = [view for view in calls if view.state != "held"]
+    if not running:
+        told = _held(held[0], facts)
+        more = f", and {len(held) - 1} more" if len(held) > 1 else ""
+        return Why(told.kind, f"{told.text}{more}", told.way_out)
+    first = running[0]
+    envelope = first.envelope
+    more = f", and {len(running) - 1} more" if len(running) > 1 else ""
+    if first.state == "retrying":
+        return Why(
+            "waits",
+            f"waits for {envelope.recipient}, attempt {envelope.deliveries} in {duration(envelope.delay_seconds)}, "
+            f"after {envelope.last_error or 'a failure'}{more}",
+        )
+    began = ", begun" if envelope.started else ""
+    return Why("waits", f"waits for {envelope.recipient}{began}, asked {duration(facts.now - first.sent_at)} ago{more}")
+
+
+def _idle(row: ActorRow, facts: Facts) -> Why:
+    ties = bonds.read(row)
+    parts = [
+        f"waits for the answer of {ask.target}, for {duration(ask.deadline - facts.now)} at most"
+        for ask in ties.asks.values()
+    ]
+    if ties.stashed:
+        parts.append(f"put {ties.stashed} message(s) aside")
+    mine = [timer for timer in facts.timers if not timer.key.startswith(bonds.RESERVED)]
+    if mine:
+        parts.append(f"its timer {mine[0].key!r} is due in {duration(mine[0].delay_seconds)}")
+    return Why("waits", "; ".join(parts) if parts else "idle: its mailbox is empty, it waits for a message")
+
+
+def _readable(view: MessageView, owner: Member) -> bool:
+    return not owner.capabilities or can(owner.capabilities, view.envelope.type, view.envelope.version)
+
+
+def _name(view: MessageView) -> str:
+    return f"{view.envelope.type} (id {view.envelope.id})"
+
+
+def _node(owner: Member) -> str:
+    return f"node {owner.number} ({owner.label})" if owner.label else f"node {owner.number}"
