@@ -30,10 +30,11 @@ check: setup ## the fast gate: format, lint, types
 tui: setup ## the terminal user interface
 	@$(BIN)/callboard tui $(ARGS)
 
-bench: setup ## how fast: steps and messages a second
+bench: setup ## how fast: steps and messages a second, a million actors that wait
 	$(call part,bench/__main__.py,the benchmark)
 	$(BIN)/python -m bench steps $(ARGS)
 	$(BIN)/python -m bench messages $(ARGS)
+	$(BIN)/python -m bench wake $(ARGS)
 
 chaos: setup ## kill, freeze and cut for a while, then count exactly
 	$(call part,bench/__main__.py,the chaos run)

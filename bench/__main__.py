@@ -26,9 +26,16 @@ def _messages(options: argparse.Namespace) -> Any:
     return messages.run(options.dsn, messages.Sizes())
 
 
+def _wake(options: argparse.Namespace) -> Any:
+    from callboard.bench import wake
+
+    return wake.run(options.dsn, wake.Sizes())
+
+
 BENCHES: dict[str, tuple[Callable[[argparse.Namespace], Any], str]] = {
     "steps": (_steps, "what a step of an agent costs, alone, with many at once, and in a long run"),
     "messages": (_messages, "messages a second on one node, and how long one takes"),
+    "wake": (_wake, "what actors cost that only wait, a million of them, and how long one takes to wake"),
 }
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from bench.__main__ import main, parser
-from callboard.bench import messages, steps
+from callboard.bench import messages, steps, wake
 from callboard.bench.meter import Latency, family_cpu, postmaster_of, quantile
 from callboard.bench.table import lines
 
@@ -36,6 +36,14 @@ def test_messages_reports_ring_drain_and_latency(server_dsn: str) -> None:
     assert report.ring.messages_per_commit >= 1
     assert report.sent_until_handled.count == report.sent_until_reply.count == 3
     assert 0 < report.sent_until_handled.p50_ms <= report.sent_until_reply.p99_ms
+
+
+def test_wake_reports_what_waiting_costs_and_how_long_waking_takes(server_dsn: str) -> None:
+    report = wake.run(server_dsn, wake.Sizes(parked=(3, 40), idle_seconds=0.2, wakes=4))
+    assert msgspec.json.decode(msgspec.json.encode(report), type=wake.WakeReport) == report
+    assert [(one.actors, one.wake.count) for one in report.parked] == [(3, 4), (40, 4)]
+    assert all(one.in_memory <= 1 for one in report.parked), "who waits is not in memory: only the root supervisor is"
+    assert all(0 < one.wake.p50_ms <= one.wake.p99_ms for one in report.parked)
 
 
 def test_a_report_is_a_table_for_people_and_json_for_programs(
