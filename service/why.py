@@ -57,7 +57,7 @@ def actor_why(facts: Facts) -> Why:
     row = facts.row
     ready = [view for view in facts.waiting if view.state != "stashed"]
     if row is not None and row.status in ENDED:
-        return Why("ended", f"{row.status}" + (f": {row.reason}" if row.reason else ""))
+        return Why("ended", _said(row) if row.reason else row.status)
     if ready or facts.calls or (row is not None and row.status == "active" and facts.timers):
         unserved = _unserved(facts)
         if unserved is not None:
@@ -118,7 +118,7 @@ def _unserved(facts: Facts) -> Why | None:
 def _standing(row: ActorRow, facts: Facts) -> Why:
     reason = row.reason or "no reason was given"
     if row.status in ("parked", "paused"):
-        return Why("stuck", f"{row.status}: {reason}", f"mend the cause, then: callboard actors resume {row.address}")
+        return Why("stuck", _said(row), f"mend the cause, then: callboard actors resume {row.address}")
     if row.status == "failed":
         boss = facts.supervisor
         if boss is not None and boss.status != "active":
@@ -131,7 +131,14 @@ def _standing(row: ActorRow, facts: Facts) -> Why:
         return Why("waits", f"failed: {reason}; {parent or 'nobody'} decides whether it is started again")
     if row.status == "stopped":
         return Why("waits", f"stopped by its supervisor ({reason}); it is started again with it")
-    return Why("stuck", f"{row.status}: {reason}", f"callboard actors resume {row.address}")
+    return Why("stuck", _said(row), f"callboard actors resume {row.address}")
+
+
+def _said(row: ActorRow) -> str:
+    """Status and reason, where the reason does not begin with it anyway: `paused by ann: …`."""
+    if row.reason.startswith(row.status):
+        return row.reason
+    return f"{row.status}: {row.reason or 'no reason was given'}"
 
 
 def _head(view: MessageView, facts: Facts) -> Why:

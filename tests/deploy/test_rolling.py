@@ -14,7 +14,7 @@ from .conftest import KEYS, Deploy, address
 pytestmark = pytest.mark.anyio
 
 
-async def test_g6_messages_of_the_new_version_are_handled_by_the_new_node_and_never_by_the_old_one(
+async def test_failure_16_messages_of_the_new_version_are_handled_by_the_new_node_and_never_by_the_old_one(
     deploy: Deploy,
 ) -> None:
     old, new = await deploy.release("v1"), await deploy.release("v2")
@@ -133,7 +133,7 @@ async def test_g6_an_old_node_started_by_mistake_overwrites_no_new_state(deploy:
     await deploy.assert_clean()
 
 
-async def test_g6_a_deploy_without_the_upcast_of_a_state_parks_and_one_with_it_goes_on(deploy: Deploy) -> None:
+async def test_failure_15_a_deploy_without_the_upcast_of_a_state_parks_and_one_with_it_goes_on(deploy: Deploy) -> None:
     old = await deploy.release("v1")
     await deploy.send(v1.Add(1))
     await deploy.handled()

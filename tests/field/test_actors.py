@@ -1,12 +1,14 @@
 """Failures of SEMANTICS §3 that show within a node, by hand-driven time. The numbers are those of that table."""
 
 from collections.abc import Awaitable
+from itertools import pairwise
 
 import msgspec
 import pytest
 
 from callboard.actors.actor import Actor, on
 from callboard.actors.context import Context
+from callboard.actors.directives import Fatal
 from callboard.actors.node import NodeSettings
 from callboard.actors.retry import RetryPolicy
 from callboard.actors.spec import Child, Supervisor
@@ -77,6 +79,16 @@ class Begin(Message, tag="field_kit.begin"):
 
 class Break(Message, tag="field_kit.break"):
     """Change the state, then raise."""
+
+
+class End(Message, tag="field_kit.end"):
+    """Be done."""
+
+
+class Again(Message, tag="field_kit.again"):
+    """See that there is an actor at that address, as its next incarnation where it was done."""
+
+    address: str
 
 
 class Seen(msgspec.Struct):
@@ -150,6 +162,14 @@ class Subject(Actor[Seen], kind="field-kit-subject"):
         else:
             self.state.answers.append(text)
 
+    @on
+    def end(self, message: End, ctx: Context) -> None:
+        ctx.stop()
+
+    @on(creates=True)
+    def again(self, message: Again, ctx: Context) -> None:
+        ctx.spawn(message.address, again=True)
+
     @on(creates=True)
     def broken(self, message: Break, ctx: Context) -> None:
         self.state.numbers.append(-1)
@@ -185,6 +205,42 @@ async def test_failure_02_a_busy_actor_is_not_passivated() -> None:
         assert (await seen(kit)).numbers == [7], "its turn was not taken from it"
         await kit.advance(seconds=5)
         assert "/f/s:1" not in kit.nodes[0].life.cells.cells, "idle, it goes"
+
+
+async def test_failure_04_an_address_is_stopped_and_spawned_again_a_thousand_times() -> None:
+    async with subjects() as kit:
+        for incarnation in range(1, 1_001):
+            await kit.send("/f/s:boss", Again("/f/s:1"))
+            row = await kit.row("/f/s:1")
+            assert row is not None and (row.incarnation, row.status) == (incarnation, "active")
+            await kit.send("/f/s:1", End())
+        row = await kit.row("/f/s:1")
+        assert row is not None and (row.incarnation, row.status) == (1_000, "completed")
+        assert await kit.store.dead_letters() == []
+
+
+async def test_failure_11_a_start_that_always_fails_is_tried_along_the_curve_and_not_in_a_storm() -> None:
+    tried: list[float] = []
+
+    class Never(Actor[Seen], kind="field-kit-never"):
+        def on_start(self, ctx: Context) -> None:
+            tried.append(ctx.now)
+            if len(tried) > 1:
+                raise RuntimeError("no")
+
+        @on
+        def broken(self, message: Break, ctx: Context) -> None:
+            raise Fatal("told to")
+
+    tree = Supervisor("f", (Child(Never, "n"),), max_restarts=1_000)
+    async with TestKit(tree) as kit:
+        await kit.send("/f/n", Break())
+        await kit.advance(minutes=5)
+        waits = [after - before for before, after in pairwise(tried[1:])]
+        expected = [2, 4, 8, 16, 32, 60, 60, 60]
+        assert len(waits) >= 5
+        for wait, curve in zip(waits, expected, strict=False):
+            assert 0.75 * curve <= wait <= 1.25 * curve
 
 
 async def test_failure_11_a_database_that_is_down_for_thirty_seconds_charges_nobody() -> None:

@@ -81,7 +81,15 @@ def test_a_failed_actor_waits_for_its_supervisor_or_for_the_one_who_mends_that()
 
 
 def test_an_actor_that_has_ended_is_not_stuck() -> None:
-    assert actor_why(facts(row=row("completed"))).kind == "ended"
+    assert (actor_why(facts(row=row("completed"))).kind, actor_why(facts(row=row("completed"))).text) == (
+        "ended",
+        "completed",
+    )
+
+
+def test_a_reason_that_begins_with_the_status_is_not_said_twice() -> None:
+    assert actor_why(facts(row=row("cancelled", "cancelled by ann: enough"))).text == "cancelled by ann: enough"
+    assert actor_why(facts(row=row("paused", "paused by ann"))).text == "paused by ann"
 
 
 def test_a_retry_says_when_and_after_what() -> None:
