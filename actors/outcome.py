@@ -11,7 +11,7 @@ from ..mailbox.envelope import DeadLetter, Envelope, Headers, headers_of, seal, 
 from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
 from ..mailbox.message import Message
-from ..persistence.rows import TurnRow
+from ..persistence.rows import turn_row
 from ..persistence.unit import Retry, Unit
 from .clock import StoreClock
 from .system import AskFailed
@@ -80,26 +80,6 @@ class Outcomes:
     def ask_failed(self, envelope: Envelope, why: str, detail: str) -> Envelope:
         """The answer to an asker who will get no other."""
         return self.answer(envelope, AskFailed(_ASK_FAILED.get(why, "target-failed"), plain(detail)))
-
-
-def turn_row(envelope: Envelope, version: int, outcome: str, node: int, now: float) -> TurnRow:
-    """The row that says that a message was handled."""
-    return TurnRow(
-        envelope.shard,
-        envelope.id,
-        envelope.recipient,
-        envelope.sender,
-        envelope.type,
-        envelope.lane,
-        envelope.sender_seq,
-        version,
-        outcome,
-        envelope.causation,
-        envelope.deliveries,
-        node,
-        0,
-        now,
-    )
 
 
 def forget_retry(unit: Unit, identifier: int) -> None:

@@ -21,7 +21,7 @@ from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
 from ..mailbox.message import MAX_BODY_BYTES, Message, wire
 from ..persistence.port import Port
-from ..persistence.rows import ENDED, ActorRow
+from ..persistence.rows import ENDED, ActorRow, turn_row
 from ..persistence.unit import Unit
 from . import asking, bonds, cycles, lifecycle, rebirth, watching
 from .actor import Actor
@@ -31,7 +31,7 @@ from .clock import StoreClock
 from .context import Context
 from .directives import Park
 from .failing import Failures, PoolIsShut
-from .outcome import Outcomes, Undeliverable, forget_retry, plain, turn_row
+from .outcome import Outcomes, Undeliverable, forget_retry, plain
 from .rare import Rare
 from .spec import Child, Tree
 from .supervisor import SupervisorActor

@@ -90,6 +90,26 @@ class TurnRow(msgspec.Struct, gc=False):
     at: float = 0.0
 
 
+def turn_row(envelope: Envelope, version: int, outcome: str, node: int = 0, now: float = 0.0) -> TurnRow:
+    """The row that says how a message ended; the store sets the epoch."""
+    return TurnRow(
+        envelope.shard,
+        envelope.id,
+        envelope.recipient,
+        envelope.sender,
+        envelope.type,
+        envelope.lane,
+        envelope.sender_seq,
+        version,
+        outcome,
+        envelope.causation,
+        envelope.deliveries,
+        node,
+        0,
+        now,
+    )
+
+
 class Timer(msgspec.Struct):
     """A message that is put into an actor's own mailbox when due."""
 

@@ -8,7 +8,7 @@ from copy import copy
 from typing import NamedTuple
 
 from ...mailbox.errors import BadRow
-from ..rows import TurnRow
+from ..rows import turn_row
 from ..unit import CommitResult, Unit
 from .tables import Tables
 from .values import check_unit
@@ -217,12 +217,10 @@ def _apply_stashes(tables: Tables, units: Sequence[Unit], put_aside: Sequence[tu
 
 def _take_back(tables: Tables, shard: int, identifier: int, now: float, by: _Writer) -> None:
     """Delete a message that is not handled any more; its turn row says so, for every message's end is on record."""
-    e = tables.messages[shard, identifier].envelope
+    envelope = tables.messages[shard, identifier].envelope
     tables.delete(shard, identifier)
-    turn = TurnRow(
-        shard, e.id, e.recipient, e.sender, e.type, e.lane, e.sender_seq, 0, "cancelled", e.causation, e.deliveries
-    )
-    turn.node, turn.epoch, turn.at = by.node, by.epoch, now
+    turn = turn_row(envelope, 0, "cancelled", by.node, now)
+    turn.epoch = by.epoch
     tables.turns.setdefault(turn.recipient, []).append(turn)
 
 

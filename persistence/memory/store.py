@@ -17,7 +17,7 @@ from ...mailbox.address import CLIENT_SHARD, shard_of
 from ...mailbox.envelope import DeadLetter, Envelope
 from ...mailbox.errors import AlreadyDecided, BadRow, Conflict, NotFound, StoreUnavailable
 from ..port import Port, RealPort, Signal
-from ..rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, Timer, TurnRow, Verdict
+from ..rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, Timer, TurnRow, Verdict, turn_row
 from ..store import NodeInfo, Wake
 from .cluster import Cluster
 from .intake import Intake
@@ -183,7 +183,7 @@ class MemoryStore:
         for envelope in found:
             self.tables.delete(shard, envelope.id)
             # What was taken leaves its row, like all that was handled.
-            self.tables.turns.setdefault(address, []).append(_taken(envelope, now))
+            self.tables.turns.setdefault(address, []).append(turn_row(envelope, 0, "done", now=now))
         return found
 
     # -- looking
@@ -307,21 +307,3 @@ def _at_once(_number: int, _wake: Wake) -> tuple[float, ...]:
 
 def _never(_number: int) -> bool:
     return False
-
-
-def _taken(envelope: Envelope, now: float) -> TurnRow:
-    """The row of an answer that its asker outside has taken."""
-    return TurnRow(
-        envelope.shard,
-        envelope.id,
-        envelope.recipient,
-        envelope.sender,
-        envelope.type,
-        envelope.lane,
-        envelope.sender_seq,
-        0,
-        "done",
-        envelope.causation,
-        envelope.deliveries,
-        at=now,
-    )

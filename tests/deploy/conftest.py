@@ -1,28 +1,22 @@
 """A database and real node processes of the two versions of the small application."""
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
-import anyio.to_thread
 import msgspec
-import psycopg
 import pytest
 
-from callboard import Client, Message, PostgresStore, create_schema
+from callboard import Message
 from callboard.mailbox.address import shard_of
 from callboard.persistence.postgres.database import Database
 from callboard.persistence.postgres.invariants import breaches
+from tests.stand import Stand
 
-T = TypeVar("T")
-
-ROOT = Path(__file__).resolve().parents[2]
 KEYS = range(16)
 """Counters of a test; enough that every node has some."""
 
@@ -39,46 +33,23 @@ class Release:
     number: int
 
 
-class Deploy:
+class Deploy(Stand):
     """A database, and the node processes of this test."""
-
-    def __init__(self, dsn: str, folder: Path) -> None:
-        self.dsn = dsn
-        self.folder = folder
-        self.processes: list[subprocess.Popen[str]] = []
-        self.store = PostgresStore(dsn)
-        self.client = Client(self.store)
 
     def start(self, version: str, forgets: str) -> subprocess.Popen[str]:
         """Start a node of a version."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("CALLBOARD_") and k != "DATABASE_URL"}
-        log = (self.folder / f"{len(self.processes)}-{version}.log").open("w")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "callboard", "node", f"tests.deploy.{version}:app"],
-            env={**kept, "CALLBOARD_DSN": self.dsn, "DEPLOY_FORGETS": forgets},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-        log.close()
-        self.processes.append(process)
-        return process
+        command = [sys.executable, "-m", "callboard", "node", f"tests.deploy.{version}:app"]
+        return self.process(command, CALLBOARD_DSN=self.dsn, DEPLOY_FORGETS=forgets)
 
     async def release(self, version: str, *, forgets: str = "") -> Release:
         """A node of a version, ready."""
         process = self.start(version, forgets)
-        assert process.stdout is not None
-        line = await anyio.to_thread.run_sync(process.stdout.readline)
-        assert line, self.logs()
-        return Release(process, json.loads(line)["node"])
+        return Release(process, json.loads(await self.said(process))["node"])
 
     async def drain(self, release: Release) -> None:
         """SIGTERM, and wait for a good end."""
         release.process.terminate()
-        with anyio.fail_after(30):
-            code = await anyio.to_thread.run_sync(release.process.wait, abandon_on_cancel=True)
-        assert code == 0, self.logs()
+        assert await self.ended(release.process, seconds=30) == 0, self.logs()
 
     async def shared(self, *releases: Release) -> None:
         """Wait until each of these nodes has its share of the shards."""
@@ -97,24 +68,6 @@ class Deploy:
         """Send a message to counters; to all of them where none is named."""
         addresses = [f"/deploy/{pool}:{key}" for key in keys or KEYS]
         await self.store.send([await self.client.envelope(one, message) for one in addresses])
-
-    async def rows(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
-        async with await psycopg.AsyncConnection.connect(self.dsn, autocommit=True) as connection:
-            return await (await connection.execute(sql, params)).fetchall()
-
-    async def until(self, sql: str, *params: Any, seconds: float = 60) -> list[tuple[Any, ...]]:
-        """Wait until a query has rows."""
-        return await self.so(lambda: self.rows(sql, *params), seconds=seconds)
-
-    async def so(self, look: Callable[[], Awaitable[T]], *, seconds: float = 60) -> T:
-        """Wait until a look sees something."""
-        try:
-            with anyio.fail_after(seconds):
-                while not (found := await look()):  # noqa: ASYNC110 - other processes raise no event here
-                    await anyio.sleep(0.02)
-                return found
-        except TimeoutError:
-            raise AssertionError(f"not within {seconds:g} s\n{self.logs()}") from None
 
     async def handled(self, *, seconds: float = 60) -> None:
         """Wait until no message is left."""
@@ -144,21 +97,8 @@ class Deploy:
         assert [breach for breach in found if not (resumed and breach.invariant == "versions")] == []
         assert "Traceback" not in self.logs()
 
-    def logs(self) -> str:
-        return "\n".join(path.read_text()[-3000:] for path in sorted(self.folder.glob("*.log")))
-
 
 @pytest.fixture
 async def deploy(dsn: str, tmp_path: Path) -> AsyncIterator[Deploy]:
-    await create_schema(dsn)
-    deploy = Deploy(dsn, tmp_path)
-    try:
-        async with deploy.store:
-            yield deploy
-    finally:
-        for process in deploy.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+    async with Deploy.open(dsn, tmp_path) as deploy:
+        yield deploy
