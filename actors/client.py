@@ -8,17 +8,20 @@ import logging
 import typing
 from typing import Any, TypeVar
 
+import msgspec
+
 from ..mailbox.address import CLIENT_PREFIX, parse, shard_of
 from ..mailbox.envelope import Envelope, seal
-from ..mailbox.errors import NotFound
+from ..mailbox.errors import NotFound, SignaturesMoved, UsageError
 from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
 from ..mailbox.message import Message
 from ..mailbox.request import Request
 from ..persistence.port import Port, RealPort
-from ..persistence.rows import Decision, Verdict
+from ..persistence.rows import Decision, TakeBack, Verdict, signatures_of
 from ..persistence.store import Store
-from .approval import Decided
+from ..persistence.verdicts import names_of
+from .approval import Decided, EditWanted, TakenBack
 from .context import Ref
 from .system import AskFailed, Cancel
 
@@ -118,20 +121,65 @@ class Client:
         """Record a decision; the approval actor is told in the same transaction.
 
         Raises:
+            NotFound, AlreadyDecided, NotAllowed, Conflict: as `Store.decide`.
+        """
+        while True:
+            decision = await self._decision(verdict.decision)
+            seen = len(signatures_of(decision))
+            approves = verdict.status == "approved"
+            told = Decided(
+                decision.id,
+                decision.run,
+                decision.call,
+                verdict.digest,
+                verdict.status,  # type: ignore[arg-type]  # an edit has a message of its own
+                names_of(decision, verdict.by) if approves else verdict.by,
+                verdict.note,
+                max(verdict.hold_seconds, decision.hold_seconds) if approves else 0.0,
+            )
+            notice = await self.envelope(decision.approvals, told, lane=Lane.REPLY)
+            try:
+                return await self.store.decide(msgspec.structs.replace(verdict, seen=seen), notice)
+            except SignaturesMoved:
+                # Somebody else approved in between, and the notice has to name them. Each time one more has, of a few.
+                continue
+
+    async def take_back(self, decision_id: str, by: str, *, note: str = "", label: str = "") -> Decision:
+        """Make an approval that is in its release hold pending again, with nobody's approval.
+
+        Raises:
+            NotFound, AlreadyDecided, Conflict: as `Store.take_back`.
+        """
+        decision = await self._decision(decision_id)
+        left = 0.0
+        if decision.expires_at:
+            left = max(0.001, decision.expires_at - await self.store.now())  # 0 would mean for ever
+        told = TakenBack(decision.id, decision.run, decision.call, decision.digest, decision.hold_id, by, note, left)
+        notice = await self.envelope(decision.approvals, told, lane=Lane.REPLY)
+        return await self.store.take_back(TakeBack(decision.id, decision.hold_id, by, note, label), notice)
+
+    async def edit(
+        self, decision_id: str, arguments: dict[str, Any], by: str, *, digest: str = "", note: str = "", label: str = ""
+    ) -> Decision:
+        """Ask for a held call with other arguments: this decision is superseded at once, and the run asks anew, as
+        another decision whose `replaces` is this one's id.
+
+        `digest` is of the arguments that the editor saw; "": of those on record.
+
+        Raises:
+            UsageError: it is no held call. BadMessage: arguments that are too large, or no JSON.
             NotFound, AlreadyDecided, Conflict: as `Store.decide`.
         """
-        decision = await self.store.decision(verdict.decision)
-        if decision is None:
-            raise NotFound(f"no approval {verdict.decision!r}; `callboard approvals` lists those that wait")
-        told = Decided(
-            decision.id,
-            decision.run,
-            decision.call,
-            verdict.digest,
-            verdict.status,
-            verdict.by,
-            verdict.note,
-            verdict.hold_seconds,
-        )
+        decision = await self._decision(decision_id)
+        if decision.kind != "approval":
+            raise UsageError(f"decision {decision.id} asks whether {decision.tool} happened; there is nothing to edit")
+        shown = digest or decision.digest
+        told = EditWanted(decision.id, decision.run, decision.call, shown, arguments, by, note)
         notice = await self.envelope(decision.approvals, told, lane=Lane.REPLY)
-        return await self.store.decide(verdict, notice)
+        return await self.store.decide(Verdict(decision.id, "superseded", shown, by, note, label=label), notice)
+
+    async def _decision(self, decision_id: str) -> Decision:
+        decision = await self.store.decision(decision_id)
+        if decision is None:
+            raise NotFound(f"no approval {decision_id!r}; `callboard approvals` lists those that wait")
+        return decision

@@ -8,6 +8,7 @@
     ├── NotFound               no such run, actor, message, approval
     ├── Conflict               somebody else was first; the message says who and when
     │   ├── AlreadyDecided
+    │   ├── SignaturesMoved    another person approved in the same moment
     │   └── MailboxFull        try again later: the recipient has more than it can hold
     ├── NotAllowed             a policy or a right says no
     ├── UnknownMessage         a type or version this process cannot read: leave it for one that can
@@ -52,6 +53,10 @@ class Conflict(CallboardError):
 
 class AlreadyDecided(Conflict):
     """The approval was decided before; the message names the decider and the time."""
+
+
+class SignaturesMoved(Conflict):
+    """Another person approved since the notice of a decision was written, which therefore does not name all of them."""
 
 
 class MailboxFull(Conflict):

@@ -157,14 +157,58 @@ class Decision(msgspec.Struct):
     decided_at: float = 0.0
     note: str = ""
     release_at: float = 0.0
-    """approved: until then it can be taken back."""
+    """approved: when its release hold is over."""
+    policy: str = ""
+    """Name of the rule that asks."""
+    risk: str = ""
+    needed: int = 1
+    """How many different people have to approve."""
+    not_requester: bool = False
+    """Neither `requested_by` nor who is in `edited_by` may approve."""
+    hold_seconds: float = 0.0
+    """The least release hold."""
+    signatures: str = ""
+    """Who approved so far: a JSON list of `{by, label, at, note}`; "" for nobody."""
+    provenance: str = ""
+    """Where the arguments come from: a JSON list; "" where nobody looked."""
+    checks: str = ""
+    """What the tool's checks found: a JSON list; "" where there are none, or not yet."""
+    replaces: str = ""
+    """Id of the decision whose place this one takes: after an edit, or because a check failed at the release."""
+    diff: str = ""
+    """What an edit changed: a JSON list of `{path, before, after}`."""
+    edited_by: str = ""
+    """Who changed the call since the model asked for it: a JSON list of principals; "" for nobody."""
+    hold_id: int = 0
+    """approved and in its release hold: id of the notice that began it. While it stands here, the approval can be taken
+    back; the approval actor takes it away when the hold is over."""
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """One person's approval, as it is kept in the row."""
+
+    by: str
+    label: str
+    at: float
+    note: str
+
+
+def signatures_of(decision: Decision) -> list[Signature]:
+    """Who has approved so far."""
+    return msgspec.json.decode(decision.signatures, type=list[Signature]) if decision.signatures else []
+
+
+def editors_of(decision: Decision) -> list[str]:
+    """Who has changed the call."""
+    return msgspec.json.decode(decision.edited_by, type=list[str]) if decision.edited_by else []
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """What somebody wants to decide."""
 
     decision: str
-    status: Literal["approved", "denied", "expired"]
+    status: Literal["approved", "denied", "expired", "superseded"]
+    """superseded: by an edit, which the notice holds."""
     digest: str
     """Of the arguments that were shown; anything else is refused."""
     by: str
@@ -173,6 +217,19 @@ class Verdict(msgspec.Struct, frozen=True):
     hold_seconds: float = 0.0
     label: str = ""
     """What the principal calls itself (`--by`); shown, never trusted."""
+    seen: int = 0
+    """How many had approved when the notice was written, which names them."""
+
+
+class TakeBack(msgspec.Struct, frozen=True):
+    """What somebody wants to undo: an approval in its release hold."""
+
+    decision: str
+    hold_id: int
+    """Of the hold that was seen; not that of another approval which came since."""
+    by: str
+    note: str = ""
+    label: str = ""
 
 
 class MessageView(msgspec.Struct):

@@ -12,7 +12,9 @@ What a store promises (the suite in `tests/contract` names its tests by these nu
         held one; nothing accepted stays invisible to it, however late its commit.
     S6  A message sent with a client id is accepted once; the same client id with another body is a Conflict.
     S7  A decision leaves `pending` once, to one verdict, with its audit row and the notice to the approval actor in
-        the same transaction; the loser learns who decided (AlreadyDecided).
+        the same transaction; the loser learns who decided (AlreadyDecided). Where several people have to approve, it
+        leaves with the last of them, no one counts twice, and who is barred does not count at all (NotAllowed). An
+        approval in its release hold is taken back or let go, never both.
     S8  A timer's fire happens once a generation and due time; what a turn cancelled does not fire. A fire advances the
         timer by the periods that it names, all of which have begun: fires and what they folded are what has elapsed.
     S9  Events of an actor are numbered from 1 without gaps, and are never changed.
@@ -31,7 +33,18 @@ import msgspec
 
 from ..mailbox.envelope import DeadLetter, Envelope
 from .port import Port
-from .rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, Timer, TurnRow, Verdict
+from .rows import (
+    ActorRow,
+    Decision,
+    DecisionStatus,
+    EventRow,
+    Member,
+    MessageView,
+    TakeBack,
+    Timer,
+    TurnRow,
+    Verdict,
+)
 from .unit import CommitResult, Unit
 
 
@@ -54,6 +67,14 @@ class Wake(msgspec.Struct, frozen=True):
 
     shards: frozenset[int] | None
     members_changed: bool = False
+
+
+class Hearing(Protocol):
+    """Where a listener takes what it overhears."""
+
+    async def next(self, seconds: float, port: Port) -> str | None:
+        """The next whisper; None when there is none within `seconds`."""
+        ...
 
 
 class Session(Protocol):
@@ -221,7 +242,10 @@ class Store(Protocol):
         ...
 
     async def actors(self, *, kind: str = "", prefix: str = "", limit: int = 100, after: str = "") -> list[ActorRow]:
-        """Actors by kind and by the start of their address, in order of address, beyond `after`."""
+        """Actors by kind and by the start of their address, in order of address, beyond `after`.
+
+        A `limit` below 1 finds nothing, here as in all reads of a store.
+        """
         ...
 
     async def journal(self, address: str, *, after: int = 0, limit: int = 10_000) -> list[EventRow]:
@@ -271,9 +295,38 @@ class Store(Protocol):
     async def decide(self, verdict: Verdict, notice: Envelope) -> Decision:
         """Decide a gated call, and put `notice` (to the approval actor) into its mailbox, as S7 says.
 
+        An approval that is not the last one that is needed is noted and audited; the row stays pending, and the notice
+        is not sent. A release hold lasts as long as the row or the verdict asks for, whichever is longer.
+
         Raises:
             NotFound: no such decision.
-            AlreadyDecided: it is not pending any more; or it has expired by the store's clock.
+            AlreadyDecided: it is not pending any more; or it has expired by the store's clock; or `by` approved before.
+            NotAllowed: who asked for the call, or changed it, may not approve it.
             Conflict: the digest is not that of the arguments on record.
+            SignaturesMoved: (a Conflict) another one has approved since the notice was written; write it anew.
+        """
+        ...
+
+    async def take_back(self, wish: TakeBack, notice: Envelope) -> Decision:
+        """Make an approval in its release hold pending again, with nobody's approval, and put `notice` into the
+        mailbox of the approval actor, as S7 says.
+
+        Raises:
+            NotFound: no such decision.
+            AlreadyDecided: it is not approved; or it was let go, and the message says when.
+            Conflict: it is in another hold than the one that was seen.
+        """
+        ...
+
+    async def whisper(self, topic: str, text: str) -> None:
+        """Say something to whoever overhears `topic` now, in any process. It may be lost; nothing is raised for that,
+        nothing else waits for it, and a text of more than 6,000 bytes arrives in parts."""
+        ...
+
+    def overhear(self, topic: str) -> AbstractAsyncContextManager[Hearing]:
+        """Hear what is whispered about `topic` from now on. What is not taken in time is lost.
+
+        Raises:
+            StoreUnavailable: at the beginning; later interruptions are only silence.
         """
         ...

@@ -46,6 +46,10 @@ class Move(msgspec.Struct, gc=False):
     after: DecisionStatus
     note: str = ""
     must: bool = True
+    hold_id: int = 0
+    """Beside the status, the row has to be in this hold, which ends; 0: whatever hold it is in."""
+    checks: str = ""
+    """What the tool's checks found, to be kept in the row; "": what is there stays."""
 
 
 class Unit(msgspec.Struct):

@@ -100,6 +100,8 @@ def _timer_or_decision_refusal(tables: Tables, unit: Unit, now: float) -> str:
         if move.must and (decision is None or decision.status != move.before):
             status = "not there" if decision is None else decision.status
             return f"decision {move.decision} is {status}, not {move.before}"
+        if move.must and decision is not None and move.hold_id not in (0, decision.hold_id):
+            return f"decision {move.decision} is not in the release hold {move.hold_id}"
     return ""
 
 
@@ -235,9 +237,10 @@ def _apply_timers(tables: Tables, unit: Unit, now: float) -> None:
 def _apply_decisions(tables: Tables, unit: Unit, now: float) -> None:
     for move in unit.moves:
         known = tables.decisions.get(move.decision)
-        if known is not None and known.status == move.before:
+        if known is not None and known.status == move.before and move.hold_id in (0, known.hold_id):
             known.status = move.after
-            known.note = move.note or known.note
+            known.note, known.checks = move.note or known.note, move.checks or known.checks
+            known.hold_id = known.hold_id if move.after == "approved" and not move.hold_id else 0
     for decision in unit.decisions:
         decision = copy(decision)  # noqa: PLW2901
         decision.requested_at = now

@@ -8,17 +8,30 @@ a wake-up arrives), `lost_answer` (whether a commit's answer gets lost after it 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from copy import copy
-from datetime import UTC, datetime
 
 import anyio
 import anyio.lowlevel
 
 from ...mailbox.address import CLIENT_SHARD, shard_of
 from ...mailbox.envelope import DeadLetter, Envelope
-from ...mailbox.errors import AlreadyDecided, BadRow, Conflict, NotFound, StoreUnavailable
+from ...mailbox.errors import BadRow, StoreUnavailable
 from ..port import Port, RealPort, Signal
-from ..rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, Timer, TurnRow, Verdict, turn_row
+from ..rows import (
+    ActorRow,
+    Decision,
+    DecisionStatus,
+    EventRow,
+    Member,
+    MessageView,
+    TakeBack,
+    Timer,
+    TurnRow,
+    Verdict,
+    turn_row,
+)
 from ..store import NodeInfo, Wake
+from ..verdicts import missing, names_of, outcome_of, refusal, require_somebody, sign, take_back_refusal
+from ..whispers import Ear, Whispers
 from .cluster import Cluster
 from .intake import Intake
 from .session import MemorySession
@@ -46,6 +59,7 @@ class MemoryStore:
         self._sessions: dict[int, MemorySession] = {}
         self._intake = Intake(self.tables, mailbox_limit)
         self._receivers: dict[str, list[Signal]] = {}
+        self._whispers = Whispers()
 
     async def __aenter__(self) -> "MemoryStore":
         return self
@@ -77,6 +91,23 @@ class MemoryStore:
         for signals in self._receivers.values():
             for signal in signals:
                 signal.set()
+
+    # -- whispers
+
+    async def whisper(self, topic: str, text: str) -> None:
+        """See `Store.whisper`."""
+        if not self._down:
+            self._whispers.whisper(topic, text)
+
+    @asynccontextmanager
+    async def overhear(self, topic: str) -> AsyncIterator[Ear]:
+        """See `Store.overhear`."""
+        await self._reach()
+        ear = self._whispers.listen(topic)
+        try:
+            yield ear
+        finally:
+            self._whispers.leave(topic, ear)
 
     # -- nodes
 
@@ -196,39 +227,39 @@ class MemoryStore:
     async def actors(self, *, kind: str = "", prefix: str = "", limit: int = 100, after: str = "") -> list[ActorRow]:
         """See `Store.actors`."""
         await self._reach()
-        return self.tables.list_actors(kind, prefix, limit, after)
+        return self.tables.list_actors(kind, prefix, max(0, limit), after)
 
     async def journal(self, address: str, *, after: int = 0, limit: int = 10_000) -> list[EventRow]:
         """See `Store.journal`."""
         await self._reach()
-        return self.tables.journal(address, after, limit)
+        return self.tables.journal(address, after, max(0, limit))
 
     async def turns(self, address: str, *, limit: int = 1_000) -> list[TurnRow]:
         """See `Store.turns`."""
         await self._reach()
-        return [copy(turn) for turn in self.tables.turns.get(address, ())[:limit]]
+        return [copy(turn) for turn in self.tables.turns.get(address, ())[: max(0, limit)]]
 
     async def peek(self, address: str, *, limit: int = 100) -> list[MessageView]:
         """See `Store.peek`."""
         await self._reach()
-        return self.tables.peek(address, limit, self.clock())
+        return self.tables.peek(address, max(0, limit), self.clock())
 
     async def waiting(self, type: str, *, limit: int = 100) -> list[MessageView]:
         """See `Store.waiting`."""
         await self._reach()
-        return self.tables.waiting_of_type(type, limit, self.clock())
+        return self.tables.waiting_of_type(type, max(0, limit), self.clock())
 
     async def calls(self, address: str, *, limit: int = 100) -> list[MessageView]:
         """See `Store.calls`."""
         await self._reach()
-        return self.tables.calls_of(address, limit, self.clock())
+        return self.tables.calls_of(address, max(0, limit), self.clock())
 
     async def timers(self, address: str, *, limit: int = 100) -> list[Timer]:
         """See `Store.timers`."""
         await self._reach()
         shard, now = shard_of(address), self.clock()
         due = self.tables.due([shard], float("inf"), len(self.tables.timers), now)
-        return [timer for timer in due if timer.address == address][:limit]
+        return [timer for timer in due if timer.address == address][: max(0, limit)]
 
     async def owner(self, shard: int) -> Member | None:
         """See `Store.owner`."""
@@ -239,7 +270,7 @@ class MemoryStore:
     async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
         """See `Store.dead_letters`."""
         await self._reach()
-        return self.tables.dead_letters(recipient, limit)
+        return self.tables.dead_letters(recipient, max(0, limit))
 
     # -- decisions
 
@@ -254,51 +285,71 @@ class MemoryStore:
     ) -> list[Decision]:
         """See `Store.decisions`."""
         await self._reach()
-        return self.tables.list_decisions(status, run, limit)
+        return self.tables.list_decisions(status, run, max(0, limit))
 
     async def decide(self, verdict: Verdict, notice: Envelope) -> Decision:
         """See `Store.decide`."""
         await self._reach()
+        require_somebody(verdict.by)
         now = self.clock()
         check(verdict)
+        decision = self._decision_of(verdict.decision, notice)
+        outcome = outcome_of(decision, verdict, now)
+        if outcome not in ("decided", "signed"):
+            raise refusal(outcome, decision, verdict)
+        decided_by = names_of(decision, verdict.by) if verdict.status == "approved" else verdict.by
+        if verdict.status == "approved":
+            decision.signatures = sign(decision, verdict, now)
+        if outcome == "signed":
+            self._note(verdict, now, "sign", "pending", "pending")
+            return copy(decision)
+        decision.status = verdict.status
+        decision.decided_by, decision.decided_at, decision.note = decided_by, now, verdict.note
+        if verdict.status == "approved":
+            hold_seconds = max(verdict.hold_seconds, decision.hold_seconds)
+            decision.release_at, decision.hold_id = now + hold_seconds, notice.id if hold_seconds > 0 else 0
+        self._note(verdict, now, "decide", "pending", verdict.status)
+        self._tell(notice, now)
+        return copy(decision)
+
+    async def take_back(self, wish: TakeBack, notice: Envelope) -> Decision:
+        """See `Store.take_back`."""
+        await self._reach()
+        require_somebody(wish.by)
+        now = self.clock()
+        check(wish)
+        decision = self._decision_of(wish.decision, notice)
+        if decision.status != "approved" or not decision.hold_id:
+            raise take_back_refusal("closed", decision, wish)
+        if decision.hold_id != wish.hold_id:
+            raise take_back_refusal("moved", decision, wish)
+        decision.status, decision.decided_by, decision.decided_at = "pending", "", 0.0
+        decision.note, decision.signatures, decision.release_at, decision.hold_id = "", "", 0.0, 0
+        self._note(wish, now, "take back", "approved", "pending")
+        self._tell(notice, now)
+        return copy(decision)
+
+    def _decision_of(self, name: str, notice: Envelope) -> Decision:
         check(notice)
-        decision = self.tables.decisions.get(verdict.decision)
+        decision = self.tables.decisions.get(name)
         if decision is None:
-            raise NotFound(f"there is no decision {verdict.decision!r}; `callboard approvals` lists them")
-        _check_open(decision, verdict, now)
+            raise missing(name)
         if (notice.shard, notice.id) in self.tables.messages:
             raise BadRow(f"message {notice.id} of shard {notice.shard} is there already; ids are used once")
-        decision.status = verdict.status
-        decision.decided_by, decision.decided_at, decision.note = verdict.by, now, verdict.note
-        decision.release_at = now + verdict.hold_seconds if verdict.status == "approved" else 0.0
-        self.tables.audit.append(AuditRow(verdict, now))
+        return decision
+
+    def _note(self, word: Verdict | TakeBack, now: float, action: str, before: str, after: str) -> None:
+        row = AuditRow(now, word.by, word.label, action, word.decision, before, after, word.note)
+        self.tables.audit.append(row)
+
+    def _tell(self, notice: Envelope, now: float) -> None:
         self.tables.put(notice, now)
         self.wake_owners([(notice.shard, notice.recipient)])
-        return copy(decision)
 
     async def _reach(self) -> None:
         await anyio.lowlevel.checkpoint()
         if self._down:
             raise StoreUnavailable("the memory store does not answer: it is switched off")
-
-
-def _check_open(decision: Decision, verdict: Verdict, now: float) -> None:
-    if decision.status != "pending":
-        raise AlreadyDecided(
-            f"decision {decision.id} was {decision.status} by {decision.decided_by or 'the system'} "
-            f"at {_moment(decision.decided_at)}; a decision is made once"
-        )
-    if decision.digest != verdict.digest:
-        raise Conflict(
-            f"decision {decision.id}: the digest {verdict.digest[:12]} is not that of the arguments on record "
-            f"({decision.digest[:12]}); look at it again"
-        )
-    if verdict.status != "expired" and 0 < decision.expires_at <= now:
-        raise AlreadyDecided(f"decision {decision.id} expired at {_moment(decision.expires_at)}; ask for a new one")
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _at_once(_number: int, _wake: Wake) -> tuple[float, ...]:

@@ -26,7 +26,6 @@ from ..rows import (
     MessageView,
     Timer,
     TurnRow,
-    Verdict,
 )
 from .ordered import Ordered
 
@@ -50,10 +49,16 @@ class StoredTimer(msgspec.Struct, gc=False):
 
 
 class AuditRow(msgspec.Struct, frozen=True):
-    """Who decided what, and when."""
+    """What a person decided, and when."""
 
-    verdict: Verdict
     at: float
+    who: str
+    label: str
+    action: str
+    object: str
+    before: str
+    after: str
+    note: str
 
 
 class Mailbox:

@@ -230,6 +230,18 @@ CREATE TABLE callboard.decision (
     decided_at    timestamptz,
     note          text NOT NULL,
     release_at    timestamptz,
+    policy        text NOT NULL DEFAULT '',                          -- name of the rule that asks
+    risk          text NOT NULL DEFAULT '',
+    needed        integer NOT NULL DEFAULT 1 CHECK (needed > 0),     -- how many different people have to approve
+    not_requester boolean NOT NULL DEFAULT false,
+    hold_seconds  double precision NOT NULL DEFAULT 0,               -- the least release hold
+    signatures    text NOT NULL DEFAULT '',                          -- JSON; who approved so far
+    provenance    text NOT NULL DEFAULT '',                          -- JSON
+    checks        text NOT NULL DEFAULT '',                          -- JSON; what the tool's checks found
+    replaces      text COLLATE "C" NOT NULL DEFAULT '',              -- the decision whose place it takes
+    diff          text NOT NULL DEFAULT '',                          -- JSON; what an edit changed
+    edited_by     text NOT NULL DEFAULT '',                          -- JSON; who changed the call
+    hold_id       bigint NOT NULL DEFAULT 0,                         -- the release hold that it is in; 0: none
     CHECK ((expires_seconds > 0) = (expires_at IS NOT NULL)),
     CHECK (status <> 'approved' OR decided_at IS NOT NULL)           -- nothing is approved by nobody
 ) WITH (fillfactor = 85);

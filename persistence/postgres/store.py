@@ -6,7 +6,6 @@ borrowed. Nodes do not use the pool: see `session`.
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Self
 
@@ -18,10 +17,11 @@ from psycopg_pool import AsyncConnectionPool
 
 from ...mailbox.address import shard_of
 from ...mailbox.envelope import DeadLetter, Envelope
-from ...mailbox.errors import AlreadyDecided, Conflict, NotFound, StoreUnavailable, UsageError
+from ...mailbox.errors import StoreUnavailable, UsageError
 from ..port import Port
-from ..rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, Timer, TurnRow, Verdict
+from ..rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, TakeBack, Timer, TurnRow, Verdict
 from ..store import NodeInfo
+from ..verdicts import missing, refusal, require_somebody, take_back_refusal
 from .arrays import byte_strings, texts
 from .commit import message_columns, to_json
 from .connect import STATEMENT_SECONDS, Row, check, configure, connect, conninfo, make_dsn_safe, run
@@ -29,6 +29,7 @@ from .errors import translated
 from .listener import Listener
 from .schema import check_schema
 from .session import PostgresSession, joined, wake_arguments
+from .whispers import PostgresEar, PostgresWhispers
 
 BORROW_SECONDS = 5.0
 RECEIVE_POLL_SECONDS = 0.25
@@ -48,6 +49,7 @@ class PostgresStore:
         self._sessions = sessions
         self._pool: _Pool | None = None
         self._listener = Listener(dsn)
+        self._whispers = PostgresWhispers(dsn)
 
     def __repr__(self) -> str:
         return f"PostgresStore({make_dsn_safe(self._dsn)!r})"
@@ -96,6 +98,7 @@ class PostgresStore:
         pool, self._pool = self._pool, None
         with anyio.CancelScope(shield=True):
             await self._listener.close()
+            await self._whispers.close()
             if pool is not None:
                 await pool.close()
 
@@ -138,6 +141,16 @@ class PostgresStore:
         """See `Store.lease_number`."""
         [(number,)] = await self._run("lease_number", {"holder": holder, "seconds": seconds})
         return int(number)
+
+    # -- whispers
+
+    async def whisper(self, topic: str, text: str) -> None:
+        """See `Store.whisper`."""
+        await self._whispers.whisper(topic, text)
+
+    def overhear(self, topic: str) -> AbstractAsyncContextManager[PostgresEar]:
+        """See `Store.overhear`."""
+        return self._whispers.overhear(topic)
 
     # -- messages from outside
 
@@ -189,36 +202,36 @@ class PostgresStore:
 
     async def actors(self, *, kind: str = "", prefix: str = "", limit: int = 100, after: str = "") -> list[ActorRow]:
         """See `Store.actors`."""
-        rows = await self._run("actors", {"kind": kind, "prefix": prefix, "limit": limit, "after": after})
+        rows = await self._run("actors", {"kind": kind, "prefix": prefix, "limit": max(0, limit), "after": after})
         return [ActorRow(*row) for row in rows]
 
     async def journal(self, address: str, *, after: int = 0, limit: int = 10_000) -> list[EventRow]:
         """See `Store.journal`."""
-        wanted = {"shard": shard_of(address), "address": address, "after": after, "limit": limit}
+        wanted = {"shard": shard_of(address), "address": address, "after": after, "limit": max(0, limit)}
         return [EventRow(*row) for row in await self._run("journal", wanted)]
 
     async def turns(self, address: str, *, limit: int = 1_000) -> list[TurnRow]:
         """See `Store.turns`."""
-        return [TurnRow(*row) for row in await self._run("turns", {"address": address, "limit": limit})]
+        return [TurnRow(*row) for row in await self._run("turns", {"address": address, "limit": max(0, limit)})]
 
     async def peek(self, address: str, *, limit: int = 100) -> list[MessageView]:
         """See `Store.peek`."""
-        rows = await self._run("peek", {"address": address, "limit": limit})
+        rows = await self._run("peek", {"address": address, "limit": max(0, limit)})
         return [MessageView(Envelope(*row[:-2]), row[-2], row[-1]) for row in rows]
 
     async def waiting(self, type: str, *, limit: int = 100) -> list[MessageView]:
         """See `Store.waiting`."""
-        rows = await self._run("waiting", {"type": type, "limit": limit})
+        rows = await self._run("waiting", {"type": type, "limit": max(0, limit)})
         return [MessageView(Envelope(*row[:-2]), row[-2], row[-1]) for row in rows]
 
     async def calls(self, address: str, *, limit: int = 100) -> list[MessageView]:
         """See `Store.calls`."""
-        rows = await self._run("calls", {"shard": shard_of(address), "address": address, "limit": limit})
+        rows = await self._run("calls", {"shard": shard_of(address), "address": address, "limit": max(0, limit)})
         return [MessageView(Envelope(*row[:-2]), row[-2], row[-1]) for row in rows]
 
     async def timers(self, address: str, *, limit: int = 100) -> list[Timer]:
         """See `Store.timers`."""
-        rows = await self._run("timers", {"shard": shard_of(address), "address": address, "limit": limit})
+        rows = await self._run("timers", {"shard": shard_of(address), "address": address, "limit": max(0, limit)})
         return [Timer(*row) for row in rows]
 
     async def owner(self, shard: int) -> Member | None:
@@ -229,7 +242,7 @@ class PostgresStore:
     async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
         """See `Store.dead_letters`."""
         query = "dead_letters_of" if recipient else "dead_letters"
-        rows = await self._run(query, {"recipient": recipient, "limit": limit})
+        rows = await self._run(query, {"recipient": recipient, "limit": max(0, limit)})
         return [DeadLetter(Envelope(*row[:-3]), *row[-3:]) for row in rows]
 
     # -- decisions
@@ -244,54 +257,52 @@ class PostgresStore:
     ) -> list[Decision]:
         """See `Store.decisions`."""
         query = "decisions_of_run" if run else "decisions_by_status" if status else "decisions"
-        rows = await self._run(query, {"status": status or "", "run": run, "limit": limit})
+        rows = await self._run(query, {"status": status or "", "run": run, "limit": max(0, limit)})
         return [Decision(*row) for row in rows]
 
     async def decide(self, verdict: Verdict, notice: Envelope) -> Decision:
         """See `Store.decide`."""
-        with translated():
-            message = to_json([msgspec.structs.asdict(notice)])
-        [(hit,)] = await self._run(
-            "decide",
-            {
-                "id": verdict.decision,
-                "status": verdict.status,
-                "digest": verdict.digest,
-                "by": verdict.by,
-                "note": verdict.note,
-                "hold_seconds": verdict.hold_seconds,
-                "label": verdict.label,
-                "notice": message,
-            },
-        )
-        found = await self.decision(verdict.decision)
-        if found is None:
-            raise NotFound(f"there is no decision {verdict.decision!r}; `callboard approvals` lists them")
-        if not hit:
-            raise _refusal(found, verdict)
+        require_somebody(verdict.by)
+        wanted = {
+            "id": verdict.decision,
+            "status": verdict.status,
+            "digest": verdict.digest,
+            "by": verdict.by,
+            "note": verdict.note,
+            "hold_seconds": verdict.hold_seconds,
+            "label": verdict.label,
+            "seen": verdict.seen,
+            "notice": _one(notice),
+        }
+        [(outcome, *row)] = await self._run("decide", wanted)
+        if outcome == "missing":
+            raise missing(verdict.decision)
+        decision = Decision(*row)
+        if outcome not in ("decided", "signed"):
+            raise refusal(outcome, decision, verdict)
+        if outcome == "decided":
+            await self._wake([notice])
+        return decision
+
+    async def take_back(self, wish: TakeBack, notice: Envelope) -> Decision:
+        """See `Store.take_back`."""
+        require_somebody(wish.by)
+        wanted = {**msgspec.structs.asdict(wish), "id": wish.decision, "notice": _one(notice)}
+        [(outcome, *row)] = await self._run("take_back", wanted)
+        if outcome == "missing":
+            raise missing(wish.decision)
+        decision = Decision(*row)
+        if outcome != "taken back":
+            raise take_back_refusal(outcome, decision, wish)
         await self._wake([notice])
-        return found
+        return decision
+
+
+def _one(envelope: Envelope) -> str:
+    with translated():
+        return to_json([msgspec.structs.asdict(envelope)])
 
 
 def _digest(envelope: Envelope) -> bytes:
     """What tells two messages apart that came under one client id."""
     return sha256(f"{envelope.type} {envelope.version} {envelope.body}".encode()).digest()
-
-
-def _refusal(decision: Decision, verdict: Verdict) -> Conflict:
-    """Why a decision could not be made, from the row as it is now."""
-    if decision.status != "pending":
-        return AlreadyDecided(
-            f"decision {decision.id} was {decision.status} by {decision.decided_by or 'the system'} "
-            f"at {_moment(decision.decided_at)}; a decision is made once"
-        )
-    if decision.digest != verdict.digest:
-        return Conflict(
-            f"decision {decision.id}: the digest {verdict.digest[:12]} is not that of the arguments on record "
-            f"({decision.digest[:12]}); look at it again"
-        )
-    return AlreadyDecided(f"decision {decision.id} expired at {_moment(decision.expires_at)}; ask for a new one")
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -3,7 +3,7 @@
 import pytest
 
 from callboard.persistence.store import Session, Store
-from tests.contract.build import AGENT, OTHER, SHARD, message, timer, unit, write
+from tests.contract.build import AGENT, OTHER, SHARD, event, message, timer, unit, write
 from tests.contract.world import World
 
 pytestmark = pytest.mark.anyio
@@ -44,3 +44,27 @@ async def test_g6_the_timers_of_an_actor_are_listed_soonest_first(store: Store, 
     assert 0 < found[0].delay_seconds <= 5.0 < found[1].delay_seconds <= 50.0
     assert [one.key for one in await store.timers(AGENT, limit=1)] == ["soon"]
     assert await store.timers(OTHER) == []
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_da024_a_limit_below_one_finds_nothing_and_is_no_error(store: Store, node: Session, limit: int) -> None:
+    asked = message(WORKER, shard=SHARD, sender=AGENT, reply_to=AGENT)
+    more = [message(AGENT, sender=OTHER), message(AGENT, sender=OTHER)]
+    await write(node, unit(AGENT, sends=[asked, *more], timers=[timer("a", 5.0), timer("b", 6.0)]))
+    await write(node, unit(OTHER, events=[event(n, OTHER) for n in (1, 2, 3)]))
+    for found in (
+        await store.actors(limit=limit),
+        await store.journal(OTHER, limit=limit),
+        await store.turns(AGENT, limit=limit),
+        await store.peek(AGENT, limit=limit),
+        await store.waiting(more[0].type, limit=limit),
+        await store.calls(AGENT, limit=limit),
+        await store.timers(AGENT, limit=limit),
+        await store.dead_letters(limit=limit),
+        await store.dead_letters(recipient=AGENT, limit=limit),
+        await store.decisions(limit=limit),
+        await store.decisions(run=AGENT, limit=limit),
+        await store.decisions(status="pending", limit=limit),
+    ):
+        assert found == []
+    assert len(await store.timers(AGENT)) == 2

@@ -68,6 +68,10 @@ class World(Protocol):
         """Incarnation and version of each actor that has ended."""
         ...
 
+    async def audit(self, decision: str) -> list[tuple[str, str, str, str, str, str]]:
+        """Who did what to a decision: (who, label, action, before, after, note), oldest first; people only."""
+        ...
+
     async def end_earlier(self, session: Session) -> None:
         """Pretend that a node that has ended did so an hour before."""
         ...
@@ -113,6 +117,10 @@ class MemoryWorld:
 
     async def ended(self) -> dict[str, tuple[int, int]]:
         return invariants.ended(self.store.tables)
+
+    async def audit(self, decision: str) -> list[tuple[str, str, str, str, str, str]]:
+        found = [row for row in self.store.tables.audit if row.object == decision]
+        return [(row.who, row.label, row.action, row.before, row.after, row.note) for row in found]
 
     async def end_earlier(self, session: Session) -> None:
         self.store.cluster.nodes[session.number].ended_at -= 3600

@@ -110,6 +110,13 @@ class PostgresWorld:
         async with await Database.open(self._dsn, size=1) as database:
             return await invariants.ended(database)
 
+    async def audit(self, decision: str) -> list[tuple[str, str, str, str, str, str]]:
+        wanted = (
+            "SELECT who, label, action, before, after, note FROM callboard.audit "
+            "WHERE object = %s AND action <> 'move' ORDER BY number"
+        )
+        return [tuple(row) for row in await (await self._connection.execute(wanted, (decision,))).fetchall()]
+
     async def end_earlier(self, session: Session) -> None:
         back = "UPDATE callboard.node SET ended_at = ended_at - interval '1 hour' WHERE number = {}"
         await self._execute(psycopg.sql.SQL(back).format(session.number))

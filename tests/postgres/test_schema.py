@@ -11,8 +11,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from callboard.mailbox.errors import SchemaMismatch
 from callboard.persistence.postgres import PostgresStore, create_schema, schema_sql
 from callboard.persistence.postgres.schema import migrations, version
-from callboard.persistence.rows import ActorRow
+from callboard.persistence.rows import ActorRow, Verdict
 from callboard.persistence.store import NodeInfo
+from tests.contract.build import message
 from tests.postgres.conftest import Look
 
 pytestmark = pytest.mark.anyio
@@ -73,6 +74,30 @@ async def test_an_older_database_keeps_its_rows_and_gets_the_new_columns(dsn: st
     assert await look("SELECT max(version) FROM callboard.schema_version") == [(version(),)]
     store = await PostgresStore.connect(dsn)
     await store.close()
+
+
+async def test_a_question_of_an_older_release_is_answered_as_it_was_asked(dsn: str, look: Look) -> None:
+    for _, text in migrations()[:2]:
+        await look(text)
+    await look("INSERT INTO callboard.schema_version VALUES (2, now())")
+    await look(
+        "INSERT INTO callboard.decision (id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, "
+        "status, requested_by, requested_at, expires_seconds, decided_by, note) VALUES ('d1', '/r:1', '1', 7, '/desk', "
+        "'approval', 'pay', '{}', 'd', 'why', 'pending', 'ann', now(), 0, '', '')"
+    )
+    await create_schema(dsn)
+    async with await PostgresStore.connect(dsn) as store:
+        row = await store.decision("d1")
+        assert row is not None
+        assert (row.status, row.needed, row.not_requester, row.hold_seconds, row.policy) == (
+            "pending",
+            1,
+            False,
+            0.0,
+            "",
+        )
+        decided = await store.decide(Verdict("d1", "approved", "d", "ann"), message("/desk"))
+        assert (decided.status, decided.decided_by, decided.hold_id) == ("approved", "ann", 0)
 
 
 async def test_making_it_again_changes_nothing(made: str, look: Look) -> None:

@@ -365,13 +365,15 @@ DECLARE
 BEGIN
     WITH moved AS (
         UPDATE callboard.decision d
-        SET status = m.after, note = coalesce(nullif(m.note, ''), d.note)
-        FROM jsonb_to_recordset(_rare -> 'moves') AS m(decision text, before text, after text, note text, must boolean)
-        WHERE d.id = m.decision AND d.status = m.before
+        SET status = m.after, note = coalesce(nullif(m.note, ''), d.note), checks = coalesce(nullif(m.checks, ''), d.checks),
+            hold_id = CASE WHEN m.hold_id = 0 AND m.after = 'approved' THEN d.hold_id ELSE 0 END
+        FROM jsonb_to_recordset(_rare -> 'moves') AS m(
+            decision text, before text, after text, note text, must boolean, hold_id bigint, checks text)
+        WHERE d.id = m.decision AND d.status = m.before AND m.hold_id IN (0, d.hold_id)
         RETURNING d.id, m.before, m.after, m.note, m.must
     ), noted AS (
         INSERT INTO callboard.audit (at, who, label, action, object, before, after, note)
-        SELECT _now, 'node ' || _node, '', 'move', id, before, after, note FROM moved
+        SELECT _now, 'node ' || _node, '', 'move', id, before, after, note FROM moved WHERE before <> after
     )
     SELECT count(*) FILTER (WHERE must) INTO _hit FROM moved;
     PERFORM callboard.must_hit('decisions', _hit, (
@@ -379,18 +381,22 @@ BEGIN
 
     INSERT INTO callboard.decision (
         id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
-        requested_at, expires_seconds, expires_at, decided_by, decided_at, note, release_at
+        requested_at, expires_seconds, expires_at, decided_by, decided_at, note, release_at, policy, risk, needed,
+        not_requester, hold_seconds, signatures, provenance, checks, replaces, diff, edited_by, hold_id
     )
     SELECT
         id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
         _now, CASE WHEN expires_seconds < 0 THEN 0 ELSE expires_seconds END,
         CASE WHEN expires_seconds > 0 THEN _now + make_interval(secs => expires_seconds) END,
         decided_by, CASE WHEN decided_at > 0 THEN to_timestamp(decided_at) WHEN status <> 'pending' THEN _now END,
-        note, CASE WHEN release_at > 0 THEN to_timestamp(release_at) END
+        note, CASE WHEN release_at > 0 THEN to_timestamp(release_at) END, policy, risk, needed,
+        not_requester, hold_seconds, signatures, provenance, checks, replaces, diff, edited_by, hold_id
     FROM jsonb_to_recordset(_rare -> 'decisions') AS d(
         id text, run text, call text, message_id bigint, approvals text, kind text, tool text, arguments text,
         digest text, reason text, status text, requested_by text, expires_seconds double precision, decided_by text,
-        decided_at double precision, note text, release_at double precision);
+        decided_at double precision, note text, release_at double precision, policy text, risk text, needed integer,
+        not_requester boolean, hold_seconds double precision, signatures text, provenance text, checks text,
+        replaces text, diff text, edited_by text, hold_id bigint);
 END $$;
 
 -- Which units of a batch do not fit what is stored, and why; asked only after CB002. Reads without locks: a unit that
@@ -425,8 +431,10 @@ BEGIN
     WHERE t.generation IS DISTINCT FROM c.generation
         OR NOT callboard.is_due(t.due_at, t.period_seconds, c.periods, (SELECT callboard.clock()))
     UNION ALL
-    SELECT c.unit, format('decision %s is %s, not %s', c.decision, coalesce(d.status, 'not there'), c.before)
-    FROM jsonb_to_recordset(_claims -> 'moves') AS c(unit integer, decision text, before text)
+    SELECT c.unit, CASE
+        WHEN d.status = c.before THEN format('decision %s is not in the release hold %s', c.decision, c.hold_id)
+        ELSE format('decision %s is %s, not %s', c.decision, coalesce(d.status, 'not there'), c.before) END
+    FROM jsonb_to_recordset(_claims -> 'moves') AS c(unit integer, decision text, before text, hold_id bigint)
     LEFT JOIN callboard.decision d ON d.id = c.decision
-    WHERE d.status IS DISTINCT FROM c.before;
+    WHERE d.status IS DISTINCT FROM c.before OR c.hold_id NOT IN (0, d.hold_id);
 END $$;

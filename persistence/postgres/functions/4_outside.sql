@@ -111,27 +111,83 @@ BEGIN
     END IF;
 END $$;
 
--- S7: the compare-and-set, its audit row and the notice to the approval actor. False: it did not hit; the caller reads
--- the row and says why. Who declares a decision expired may do so after its time; everybody else may not.
+-- S7: a person's word on a decision. The row is locked first, so that whoever is refused is told by the row that
+-- refused them: it comes back as it was then, or as it is now where the word counted. What the outcomes mean:
+-- persistence/verdicts. Who declares a decision expired may do so after its time; everybody else may not.
 CREATE FUNCTION callboard.decide(
     _id text, _status text, _digest text, _by text, _note text, _hold_seconds double precision, _label text,
-    _notice jsonb
-) RETURNS boolean LANGUAGE plpgsql AS $$
+    _seen integer, _notice jsonb, OUT outcome text, OUT d callboard.decision
+) LANGUAGE plpgsql AS $$
+DECLARE
+    _now timestamptz := callboard.clock();
+    _signed jsonb := '[]';
+    _names text := _by;
+BEGIN
+    SELECT f.* INTO d FROM callboard.decision f WHERE f.id = _id FOR UPDATE;
+    outcome := CASE
+        WHEN d.id IS NULL THEN 'missing'
+        WHEN d.status <> 'pending' THEN 'closed'
+        WHEN d.digest <> _digest THEN 'digest'
+        WHEN _status <> 'expired' AND d.expires_at <= _now THEN 'expired'
+        WHEN _status <> 'approved' THEN 'decided'
+        WHEN d.not_requester
+            AND (_by = d.requested_by OR coalesce(nullif(d.edited_by, ''), '[]')::jsonb ? _by) THEN 'barred'
+        ELSE 'signed' END;
+    IF outcome = 'signed' THEN
+        _signed := coalesce(nullif(d.signatures, ''), '[]')::jsonb;
+        outcome := CASE
+            WHEN EXISTS (SELECT 1 FROM jsonb_array_elements(_signed) AS s WHERE s ->> 'by' = _by) THEN 'twice'
+            WHEN jsonb_array_length(_signed) + 1 < d.needed THEN 'signed'
+            WHEN d.needed > 1 AND jsonb_array_length(_signed) <> _seen THEN 'moved'
+            ELSE 'decided' END;
+        SELECT string_agg(s ->> 'by', ', ' ORDER BY place) || ', ' || _by INTO _names
+        FROM jsonb_array_elements(_signed) WITH ORDINALITY AS e(s, place);
+        _signed := _signed || jsonb_build_object(
+            'by', _by, 'label', _label, 'at', callboard.seconds(_now), 'note', _note);
+    END IF;
+    IF outcome = 'signed' THEN
+        UPDATE callboard.decision f SET signatures = _signed::text WHERE f.id = _id RETURNING f.* INTO d;
+        INSERT INTO callboard.audit (at, who, label, action, object, before, after, note)
+        VALUES (_now, _by, _label, 'sign', _id, 'pending', 'pending', _note);
+    ELSIF outcome = 'decided' THEN
+        UPDATE callboard.decision f SET
+            status = _status, decided_by = coalesce(_names, _by), decided_at = _now, note = _note,
+            signatures = CASE WHEN _status = 'approved' THEN _signed::text ELSE f.signatures END,
+            release_at = CASE WHEN _status = 'approved'
+                THEN _now + make_interval(secs => greatest(_hold_seconds, f.hold_seconds)) END,
+            hold_id = CASE WHEN _status = 'approved' AND greatest(_hold_seconds, f.hold_seconds) > 0
+                THEN (_notice -> 0 ->> 'id')::bigint ELSE 0 END
+        WHERE f.id = _id RETURNING f.* INTO d;
+        INSERT INTO callboard.audit (at, who, label, action, object, before, after, note)
+        VALUES (_now, _by, _label, 'decide', _id, 'pending', _status, _note);
+        PERFORM callboard.put_messages(_notice, _now);
+    END IF;
+END $$;
+
+-- S7: an approval in its release hold is pending again, and nobody has approved it. The lock on the row decides between
+-- this and the approval actor, which ends the hold in a move of its own (commit_rare_decisions).
+CREATE FUNCTION callboard.take_back(
+    _id text, _hold_id bigint, _by text, _note text, _label text, _notice jsonb,
+    OUT outcome text, OUT d callboard.decision
+) LANGUAGE plpgsql AS $$
 DECLARE
     _now timestamptz := callboard.clock();
 BEGIN
-    UPDATE callboard.decision SET
-        status = _status, decided_by = _by, decided_at = _now, note = _note,
-        release_at = CASE WHEN _status = 'approved' THEN _now + make_interval(secs => _hold_seconds) END
-    WHERE id = _id AND status = 'pending' AND digest = _digest
-        AND (_status = 'expired' OR expires_at IS NULL OR expires_at > _now);
-    IF NOT FOUND THEN
-        RETURN false;
+    SELECT f.* INTO d FROM callboard.decision f WHERE f.id = _id FOR UPDATE;
+    outcome := CASE
+        WHEN d.id IS NULL THEN 'missing'
+        WHEN d.status <> 'approved' OR d.hold_id = 0 THEN 'closed'
+        WHEN d.hold_id <> _hold_id THEN 'moved'
+        ELSE 'taken back' END;
+    IF outcome = 'taken back' THEN
+        UPDATE callboard.decision f SET
+            status = 'pending', decided_by = '', decided_at = NULL, note = '', signatures = '', release_at = NULL,
+            hold_id = 0
+        WHERE f.id = _id RETURNING f.* INTO d;
+        INSERT INTO callboard.audit (at, who, label, action, object, before, after, note)
+        VALUES (_now, _by, _label, 'take back', _id, 'approved', 'pending', _note);
+        PERFORM callboard.put_messages(_notice, _now);
     END IF;
-    INSERT INTO callboard.audit (at, who, label, action, object, before, after, note)
-    VALUES (_now, _by, _label, 'decide', _id, 'pending', _status, _note);
-    PERFORM callboard.put_messages(_notice, _now);
-    RETURN true;
 END $$;
 
 -- Numbers are used again a day after their lease at the earliest; under pressure ten minutes must do (see join_node).

@@ -162,14 +162,16 @@ FROM callboard.dead_letter WHERE recipient = %(recipient)s ORDER BY recipient, n
 SELECT
     id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
     callboard.seconds(requested_at), expires_seconds, callboard.seconds(expires_at), decided_by,
-    callboard.seconds(decided_at), note, callboard.seconds(release_at)
+    callboard.seconds(decided_at), note, callboard.seconds(release_at), policy, risk, needed, not_requester, hold_seconds,
+    signatures, provenance, checks, replaces, diff, edited_by, hold_id
 FROM callboard.decision WHERE id = %(id)s
 
 -- name: decisions
 SELECT
     id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
     callboard.seconds(requested_at), expires_seconds, callboard.seconds(expires_at), decided_by,
-    callboard.seconds(decided_at), note, callboard.seconds(release_at)
+    callboard.seconds(decided_at), note, callboard.seconds(release_at), policy, risk, needed, not_requester, hold_seconds,
+    signatures, provenance, checks, replaces, diff, edited_by, hold_id
 FROM callboard.decision
 ORDER BY number LIMIT %(limit)s
 
@@ -177,7 +179,8 @@ ORDER BY number LIMIT %(limit)s
 SELECT
     id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
     callboard.seconds(requested_at), expires_seconds, callboard.seconds(expires_at), decided_by,
-    callboard.seconds(decided_at), note, callboard.seconds(release_at)
+    callboard.seconds(decided_at), note, callboard.seconds(release_at), policy, risk, needed, not_requester, hold_seconds,
+    signatures, provenance, checks, replaces, diff, edited_by, hold_id
 FROM callboard.decision
 WHERE status = %(status)s ORDER BY status, number LIMIT %(limit)s
 
@@ -185,10 +188,28 @@ WHERE status = %(status)s ORDER BY status, number LIMIT %(limit)s
 SELECT
     id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by,
     callboard.seconds(requested_at), expires_seconds, callboard.seconds(expires_at), decided_by,
-    callboard.seconds(decided_at), note, callboard.seconds(release_at)
+    callboard.seconds(decided_at), note, callboard.seconds(release_at), policy, risk, needed, not_requester, hold_seconds,
+    signatures, provenance, checks, replaces, diff, edited_by, hold_id
 FROM callboard.decision
 WHERE run = %(run)s AND (%(status)s = '' OR status = %(status)s) ORDER BY run, number LIMIT %(limit)s
 
 -- name: decide
-SELECT callboard.decide(
-    %(id)s, %(status)s, %(digest)s, %(by)s, %(note)s, %(hold_seconds)s, %(label)s, %(notice)s::jsonb)
+SELECT
+    r.outcome, (r.d).id, (r.d).run, (r.d).call, (r.d).message_id, (r.d).approvals, (r.d).kind, (r.d).tool,
+    (r.d).arguments, (r.d).digest, (r.d).reason, (r.d).status, (r.d).requested_by,
+    callboard.seconds((r.d).requested_at), (r.d).expires_seconds, callboard.seconds((r.d).expires_at),
+    (r.d).decided_by, callboard.seconds((r.d).decided_at), (r.d).note, callboard.seconds((r.d).release_at),
+    (r.d).policy, (r.d).risk, (r.d).needed, (r.d).not_requester, (r.d).hold_seconds, (r.d).signatures,
+    (r.d).provenance, (r.d).checks, (r.d).replaces, (r.d).diff, (r.d).edited_by, (r.d).hold_id
+FROM callboard.decide(
+    %(id)s, %(status)s, %(digest)s, %(by)s, %(note)s, %(hold_seconds)s, %(label)s, %(seen)s, %(notice)s::jsonb) AS r
+
+-- name: take_back
+SELECT
+    r.outcome, (r.d).id, (r.d).run, (r.d).call, (r.d).message_id, (r.d).approvals, (r.d).kind, (r.d).tool,
+    (r.d).arguments, (r.d).digest, (r.d).reason, (r.d).status, (r.d).requested_by,
+    callboard.seconds((r.d).requested_at), (r.d).expires_seconds, callboard.seconds((r.d).expires_at),
+    (r.d).decided_by, callboard.seconds((r.d).decided_at), (r.d).note, callboard.seconds((r.d).release_at),
+    (r.d).policy, (r.d).risk, (r.d).needed, (r.d).not_requester, (r.d).hold_seconds, (r.d).signatures,
+    (r.d).provenance, (r.d).checks, (r.d).replaces, (r.d).diff, (r.d).edited_by, (r.d).hold_id
+FROM callboard.take_back(%(id)s, %(hold_id)s, %(by)s, %(note)s, %(label)s, %(notice)s::jsonb) AS r
