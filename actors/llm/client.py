@@ -18,7 +18,7 @@ import json
 import re
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
@@ -90,6 +90,10 @@ class LLMResponse:
     cost_usd: Decimal
     latency_ms: int
     provider_request_id: str
+    cached_tokens: int
+    """Of `input_tokens`: those the provider had in its cache."""
+    thought_tokens: int
+    """Of `output_tokens`: those that nobody sees."""
 
     def __init__(  # noqa: PLR0917 - the fields in their order, as dataclasses have it
         self,
@@ -101,6 +105,8 @@ class LLMResponse:
         cost_usd: Decimal | float | str = Decimal(0),
         latency_ms: int = 0,
         provider_request_id: str = "",
+        cached_tokens: int = 0,
+        thought_tokens: int = 0,
     ) -> None:
         put = object.__setattr__
         put(self, "content", content or "")
@@ -111,6 +117,8 @@ class LLMResponse:
         put(self, "cost_usd", _amount("cost_usd", cost_usd))
         put(self, "latency_ms", _count("latency_ms", latency_ms))
         put(self, "provider_request_id", provider_request_id)
+        put(self, "cached_tokens", _count("cached_tokens", cached_tokens))
+        put(self, "thought_tokens", _count("thought_tokens", thought_tokens))
 
 
 class LLMClient(ABC):
@@ -127,13 +135,54 @@ class LLMClient(ABC):
             PermanentModelError: it will not.
         """
 
+    async def stream(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec],
+        system_prompt: str,
+        on_text: Callable[[str], None],
+    ) -> LLMResponse:
+        """`call`, with the text handed to `on_text` piece by piece as it comes; the answer and errors are `call`'s.
+
+        Pieces are for people who watch. After an error there is no way to take them back, so nothing may rest on them.
+        """
+        answer = await self.call(messages, tools, system_prompt)
+        if answer.content:
+            on_text(answer.content)
+        return answer
+
+    def worst_cost(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system_prompt: str) -> Decimal:
+        """What such a call costs at most, in USD, for one whose outcome nobody saw; 0: the client knows no price."""
+        return Decimal(0)
+
+
+ErrorKind = Literal[
+    "rate_limit",  # too many requests: wait as long as the provider says
+    "quota",  # the account is empty: waiting does not help
+    "overload",  # the provider has a fault or is busy
+    "connect",  # nothing was sent, so nothing was bought
+    "timeout",  # sent, and no whole answer came: it may have been bought (`cost_usd` says the worst)
+    "context",  # the conversation is too long: shorten it
+    "filter",  # the provider refuses the content
+    "auth",  # no such key, right, model or address: whoever runs it must set it right
+    "malformed",  # the model wrote what cannot be read: tell it
+    "length",  # the model was cut off before it said anything
+    "bad_request",  # the request itself is wrong
+]
+"""What went wrong, finer than the two classes; the caller acts on it."""
+
 
 class ModelError(CallboardError):
     """A model call failed. `cost_usd` is what the attempt cost all the same, so that budgets see it."""
 
-    def __init__(self, message: str, *, cost_usd: Decimal | float | str = Decimal(0)) -> None:
+    kind: ErrorKind
+
+    def __init__(
+        self, message: str, *, cost_usd: Decimal | float | str = Decimal(0), kind: ErrorKind = "bad_request"
+    ) -> None:
         super().__init__(message)
         self.cost_usd = _amount("cost_usd", cost_usd)
+        self.kind = kind
 
 
 class TransientModelError(ModelError):
@@ -145,8 +194,9 @@ class TransientModelError(ModelError):
         retry_after_seconds: float | None = None,
         *,
         cost_usd: Decimal | float | str = Decimal(0),
+        kind: ErrorKind = "overload",
     ) -> None:
-        super().__init__(message, cost_usd=cost_usd)
+        super().__init__(message, cost_usd=cost_usd, kind=kind)
         self.retry_after_seconds = retry_after_seconds
         """What the provider asked for; None: it did not say."""
 

@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.llm.client import ModelError, PermanentModelError, TransientModelError, classify
+from callboard.actors.llm.client import (
+    LLMResponse,
+    ModelError,
+    PermanentModelError,
+    ToolCall,
+    TransientModelError,
+    classify,
+)
+from callboard.actors.llm.scripted import ScriptedLLM
 from callboard.mailbox.errors import CallboardError
 
 
@@ -88,3 +96,18 @@ def test_w20_an_error_says_what_the_attempt_cost() -> None:
     assert PermanentModelError("no").cost_usd == 0
     assert issubclass(ModelError, CallboardError)
     assert TransientModelError("x").retry_after_seconds is None
+
+
+def test_an_error_says_what_kind_it_is() -> None:
+    assert TransientModelError("x").kind == "overload"
+    assert PermanentModelError("x").kind == "bad_request"
+    assert PermanentModelError("x", kind="quota").kind == "quota"
+
+
+@pytest.mark.anyio
+async def test_a_client_that_cannot_stream_hands_its_text_over_at_once() -> None:
+    heard: list[str] = []
+    llm = ScriptedLLM([LLMResponse("Hello."), LLMResponse(tool_calls=[ToolCall("1", "look", {})])])
+    assert (await llm.stream([], [], "", heard.append)).content == "Hello."
+    assert (await llm.stream([], [], "", heard.append)).tool_calls[0].name == "look"
+    assert heard == ["Hello."]

@@ -1,0 +1,43 @@
+"""Tool calls and their answers, with ids that agree.
+
+Providers refuse a conversation whose answers do not name a call of the turn before, or name two. Ids in a journal may
+be empty, repeated, or of another provider's making, so they are settled here for every request anew, the same way each
+time.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from .client import ChatMessage
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+MAX_NAME_CHARS = 64
+
+
+def paired(messages: Sequence[ChatMessage]) -> Iterator[tuple[ChatMessage, tuple[str, ...]]]:
+    """Each message with its ids: one for every call of an assistant message, the one it answers for a tool message."""
+    waiting: list[tuple[str, str]] = []  # (id in the conversation, id on the wire), in the order of the calls
+    for position, message in enumerate(messages):
+        if message.role == "assistant":
+            own = [call.id for call in message.tool_calls]
+            good = all(own) and len(set(own)) == len(own)
+            ids = tuple(own) if good else tuple(made_id(position, number) for number in range(len(own)))
+            waiting = list(zip(own, ids, strict=True))
+            yield message, ids
+        elif message.role == "tool":
+            named = [pair for pair in waiting if pair[0] == message.tool_call_id] or waiting
+            if named:
+                waiting.remove(named[0])
+            yield message, (named[0][1] if named else message.tool_call_id or made_id(position, 0),)
+        else:
+            yield message, ()
+
+
+def made_id(position: int, number: int) -> str:
+    """An id for a call that has none: nothing else in the conversation has it."""
+    return f"call_{position}_{number}"
+
+
+def wire_name(name: str) -> str:
+    """A tool's name as providers take it; models make up others, and the conversation repeats them."""
+    return _NOT_IN_NAMES.sub("_", name)[:MAX_NAME_CHARS] or "unnamed"
