@@ -1,0 +1,1 @@
+"""Guardrails: the pure library, and runs whose model is against us."""
