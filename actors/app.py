@@ -6,9 +6,10 @@
 tree; every node process opens its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from typing import Any
 
 from .spec import Supervisor
 
@@ -22,6 +23,9 @@ class Surroundings:
     """The node's label, for people."""
     options: dict[str, str] = field(default_factory=dict)
     """Whatever was given with `--option key=value`."""
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    """The tables `guardrails`, `policy`, `model` and `classifier` of `callboard.toml`; `actors.agent.configured` makes
+    the rules of a desk out of them."""
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ class Cell:
         "queued",
         "refill",
         "relieved",
+        "resumed_at",
         "row",
         "sealed",
         "shard",
@@ -103,6 +104,8 @@ class Cell:
         """The turn in hand, where its handler waits."""
         self.failing: dict[int, tuple[int, float]] = {}
         """By lane: the message at its head that is tried again, and since when it has been failing (monotonic)."""
+        self.resumed_at = float("-inf")
+        """When it was resumed (monotonic), on this node: what failed before then has its whole time again."""
         self.queued = False
         self.solo = False
         """After a batch that the database refused: one turn a unit, until the culprit is found."""

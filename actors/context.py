@@ -4,7 +4,6 @@ Nothing in this module does I/O. `Context` belongs to one turn of an actor, `Wor
 """
 
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -29,6 +28,9 @@ from .rare import Rare
 from .scheduling import seconds_of
 from .spec import Child, Tree
 from .system import Spawn
+from .worker_context import WorkerContext
+
+__all__ = ["Context", "Event", "Ref", "WorkerContext"]
 
 M = TypeVar("M", bound=Message)
 Q = TypeVar("Q", bound=Request[Any])
@@ -416,35 +418,3 @@ class Context:
     @staticmethod
     def _address(to: "Ref[Any] | str") -> str:
         return to.address if isinstance(to, Ref) else parse(to)
-
-
-class WorkerContext:
-    """One call of a worker."""
-
-    __slots__ = ("_journal", "envelope", "node", "port")
-
-    def __init__(self, envelope: Envelope, node: int, port: Port, journal: Callable[..., Awaitable[Any]]) -> None:
-        self.envelope = envelope
-        self.node = node
-        """Number of the node it runs on."""
-        self.port = port
-        self._journal = journal
-
-    @property
-    def caller(self) -> str:
-        """Address of the actor that asked."""
-        return self.envelope.sender
-
-    @property
-    def attempt(self) -> int:
-        """How often this call failed before, plus one."""
-        return self.envelope.failures + 1
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether an earlier attempt may have had its effect: its start is on record and its outcome is not."""
-        return self.envelope.started
-
-    async def journal(self, address: str, after: int = 0) -> Any:
-        """The events of an actor beyond `after`."""
-        return await self._journal(address, after=after)

@@ -6,8 +6,9 @@ leaves nothing but this: its effects are forgotten, and its object is made anew 
 
 Four budgets that never mix: a bug is counted (`failures`); a turn over its limit is counted there and by itself
 (`timeouts`); the world's fault is not counted but has an hour (`transient_seconds`), after which the actor is parked,
-its message still first in line; what the platform did to a turn (lost lease, drain, database, interrupt) never comes
-here, and a process that died or found no memory is a loss (`quarantine`).
+its message still first in line, until a person resumes it, which gives the message its hour anew; what the platform did
+to a turn (lost lease, drain, database, interrupt) never comes here, and a process that died or found no memory is a
+loss (`quarantine`).
 """
 
 import logging
@@ -150,7 +151,8 @@ class Failures:
         now = self.port.monotonic()
         known = cell.failing.get(envelope.lane)
         if known is None or known[0] != envelope.id:
-            known = cell.failing[envelope.lane] = (envelope.id, now - envelope.failing_seconds)
+            since = max(now - envelope.failing_seconds, cell.resumed_at)
+            known = cell.failing[envelope.lane] = (envelope.id, since)
         return now - known[1]
 
     def _lost(self, cell: Cell, envelope: Envelope, reason: str) -> float:

@@ -31,6 +31,7 @@ from .aftermath import Aftermath
 from .blame import UNWATCHED, Blame
 from .cells import Cells
 from .charges import Charges
+from .client import Client
 from .clock import SYNC_SECONDS, StoreClock
 from .committer import Committer
 from .fullness import Fullness
@@ -161,8 +162,9 @@ class Life:
         self.ownership = Ownership(session, info, port, node.serves)
         self.journal = JournalTail(session.journal)
         workers = {**tree.workers, CENSUS: census.spec_of(node.store)} if CENSUS in tree.workers else tree.workers
+        reads, asks = self.journal.read, Client(node.store, port).ask
         self.pools = {
-            address: WorkerPool(address, spec, self.cells, self.pump, self.committer, journal=self.journal.read)
+            address: WorkerPool(address, spec, self.cells, self.pump, self.committer, journal=reads, ask=asks)
             for address, spec in workers.items()
         }
         self.charges = Charges(self.cells, self.pools, self.committer, self.runner.outcomes)

@@ -72,6 +72,7 @@ class WorkerPool:
         committer: Committer,
         *,
         journal: Callable[..., Awaitable[Any]],
+        ask: Callable[..., Awaitable[Any]] | None = None,
     ) -> None:
         self.address = address
         self.worker: Worker = spec.make()
@@ -81,6 +82,7 @@ class WorkerPool:
         self.outcomes = pump.runner.outcomes
         self.port: Port = cells.port
         self.journal = journal
+        self.ask = ask
         self.group: anyio.abc.TaskGroup | None = None
         self.backlog: set[int] = set()
         """Shards whose calls were not all read."""
@@ -241,7 +243,7 @@ class WorkerPool:
                 envelope, message, "rejected", f"{type(self.worker).__name__} has no handler for {envelope.type}"
             )
             return
-        ctx = WorkerContext(envelope, self.committer.session.number, self.port, self.journal)
+        ctx = WorkerContext(envelope, self.committer.session.number, self.port, self.journal, self.ask)
         records = False
         try:
             records = not envelope.started and self.worker.records_start(message)

@@ -196,7 +196,13 @@ def _lost(how: str) -> Undeliverable:
 # --- in the quarantine process -------------------------------------------------------------------------------------
 
 
-async def rehearse(trial: Trial, tree: Tree, port: Port, journal: Callable[..., Awaitable[Any]]) -> Verdict:
+async def rehearse(
+    trial: Trial,
+    tree: Tree,
+    port: Port,
+    journal: Callable[..., Awaitable[Any]],
+    ask: Callable[..., Awaitable[Any]] | None = None,
+) -> Verdict:
     """Run a suspect's handler in this process, which may be the end of it."""
     envelope = trial.envelope
     spec = tree.workers.get(envelope.recipient) or tree.find(envelope.recipient)
@@ -205,7 +211,7 @@ async def rehearse(trial: Trial, tree: Tree, port: Port, journal: Callable[..., 
     try:
         if isinstance(spec, Child) and spec.is_worker:
             with port.deadline(trial.seconds):
-                return Survived(Said.of(await _call(trial, spec, port, journal)))
+                return Survived(Said.of(await _call(trial, spec, port, journal, ask)))
         with port.deadline(trial.seconds):
             await _turn(trial, spec, tree, port)
             return Survived()
@@ -216,12 +222,18 @@ async def rehearse(trial: Trial, tree: Tree, port: Port, journal: Callable[..., 
         return _raised(error)
 
 
-async def _call(trial: Trial, spec: Child, port: Port, journal: Callable[..., Awaitable[Any]]) -> Message | None:
+async def _call(
+    trial: Trial,
+    spec: Child,
+    port: Port,
+    journal: Callable[..., Awaitable[Any]],
+    ask: Callable[..., Awaitable[Any]] | None,
+) -> Message | None:
     worker, message = spec.make(), trial.envelope.message()
     handler = worker.handlers.get(type(message))
     if handler is None:
         raise Reject(f"{type(worker).__name__} has no handler for {trial.envelope.type}")
-    reply = getattr(worker, handler.method)(message, WorkerContext(trial.envelope, trial.node, port, journal))
+    reply = getattr(worker, handler.method)(message, WorkerContext(trial.envelope, trial.node, port, journal, ask))
     if inspect.isawaitable(reply):
         reply = await reply
     if reply is not None and not isinstance(reply, Message):

@@ -204,6 +204,9 @@ class TurnRunner:
         row.summary = cell.summary()
         if ctx.starts:
             cell.unstarted = False
+        if before.status == "parked" and row.status == "active":
+            cell.failing.clear()
+            cell.resumed_at = self.port.monotonic()
         unit = cell.open_unit(before)
         forget_retry(unit, envelope.id)
         outcome = "done" if rare is None else _put_aside(unit, envelope, rare)

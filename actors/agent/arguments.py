@@ -6,11 +6,14 @@ always made from the plain form, never from what the model sent, so that a call 
 crash gets exactly the same, and exactly what was approved.
 """
 
+import dataclasses
 import math
 import re
-from collections.abc import Sequence
+import typing
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from types import NoneType
 from typing import Any, Final
 
 import msgspec
@@ -19,10 +22,12 @@ from callboard.mailbox.errors import UsageError
 
 from .digest import canonical
 from .result import text_of
+from .text import require_short_numbers
 
 MAX_CANONICAL_CHARS: Final = 1 << 20
 MAX_DEPTH: Final = 64
 _MAX_PROBLEM_CHARS: Final = 2_000
+_MAX_COMPLAINTS: Final = 20
 
 
 class InvalidArguments(UsageError):
@@ -80,11 +85,29 @@ def validate(parameters: Sequence[Parameter], raw: object) -> Arguments:
         raise InvalidArguments("; ".join(problems))
     try:
         text = canonical(plain)
+        require_short_numbers(plain)  # once more: a conversion may have made a very long one
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArguments(f"the arguments cannot be written as JSON: {error}") from error
     if len(text) > MAX_CANONICAL_CHARS:
         raise InvalidArguments(f"the arguments take {len(text)} bytes; at most {MAX_CANONICAL_CHARS} are allowed")
-    return Arguments(values=values_of(parameters, plain), plain=plain, canonical=text)
+    values = values_of(parameters, plain)
+    _require_stable(parameters, values, plain)
+    return Arguments(values=values, plain=plain, canonical=text)
+
+
+def _require_stable(parameters: Sequence[Parameter], values: dict[str, Any], plain: dict[str, Any]) -> None:
+    """Refuse values that change when they are read again: what is called would not be what was approved."""
+    for parameter in parameters:
+        value = values.get(parameter.name)
+        # Built-in scalars cannot have a constructor that changes them.
+        if type(value) in {str, int, bool, float, NoneType} or parameter.name not in values:
+            continue
+        try:
+            same = to_plain(value) == plain[parameter.name]
+        except Exception:  # noqa: BLE001 - a type's own encoder may raise anything
+            same = False
+        if not same:
+            raise InvalidArguments(f"argument {parameter.name!r} cannot be used: its type does not keep its own value")
 
 
 def values_of(parameters: Sequence[Parameter], plain: dict[str, Any]) -> dict[str, Any]:
@@ -121,10 +144,31 @@ def to_plain(value: object) -> Any:
         TypeError: for what JSON cannot hold, and for a set whose members have no order.
         ValueError: for NaN and infinity, and for deeper nesting than 64.
     """
+    _spell_out(value)
     built = msgspec.to_builtins(
         value, builtin_types=(Decimal,), str_keys=True, order="deterministic", enc_hook=_encode_foreign
     )
     return _json_values(built, 0)
+
+
+def _spell_out(value: Any) -> None:
+    """Write out the defaults of dataclasses: msgspec leaves them to the class, and an approver would not see them."""
+    if isinstance(value, dict):
+        parts: Iterable[Any] = value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = value
+    elif isinstance(value, msgspec.Struct):
+        parts = [getattr(value, name) for name in value.__struct_fields__]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+        own = getattr(value, "__dict__", None)
+        for field, part in zip(dataclasses.fields(value), parts, strict=True):
+            if own is not None and field.name not in own and not (isinstance(part, float) and not math.isfinite(part)):
+                object.__setattr__(value, field.name, part)
+    else:
+        return
+    for part in parts:
+        _spell_out(part)
 
 
 def _json_values(value: Any, depth: int) -> Any:
@@ -152,14 +196,15 @@ def _copied(value: Any) -> Any:
 
 def _decode_foreign(kind: type, value: object) -> object:
     """A pydantic model, without importing pydantic; schema.py refuses every other type msgspec does not know."""
-    return kind.model_validate(value)  # type: ignore[attr-defined]
+    # Names count beside aliases, since the plain form has names: an alias for reading may differ from that for writing.
+    return kind.model_validate(value, by_alias=True, by_name=True)  # type: ignore[attr-defined]
 
 
 def _encode_foreign(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"holds a {type(value).__name__}, which JSON cannot")
-    return dump(mode="json")
+    return dump(mode="json", by_alias=False, round_trip=True)
 
 
 def _unknown(parameters: Sequence[Parameter], raw: dict[Any, Any]) -> list[str]:
@@ -185,11 +230,32 @@ def _sentence(parameter: Parameter, error: Exception) -> str:
         return f"argument {parameter.name!r} is nested too deep"
     if not isinstance(error, msgspec.ValidationError | ValueError | TypeError) or isinstance(error, UnicodeError):
         return f"argument {parameter.name!r} cannot be read as {_type_name(parameter.hint)}: {text_of(error)}"
+    if details := _pydantic_details(error):
+        return "; ".join(f"argument {parameter.name + path!r}: {what}" for path, what in details)
     text = text_of(error)
     found = _MSGSPEC_MESSAGE.fullmatch(text) if isinstance(error, msgspec.ValidationError) else None
     what, path = (found["what"], found["path"] or "") if found else (text, "")
     what = what.replace("`", "")
     return f"argument {parameter.name + path!r}: {what[:1].lower()}{what[1:]}"
+
+
+def _pydantic_details(error: Exception) -> list[tuple[str, str]]:
+    """Place and problem of each of a pydantic model's complaints, also of one that msgspec has wrapped."""
+    path = ""
+    if isinstance(error, msgspec.ValidationError) and error.__cause__ is not None:
+        found = _MSGSPEC_MESSAGE.fullmatch(text_of(error))
+        path = (found["path"] or "") if found else ""
+        error = typing.cast(Exception, error.__cause__)
+    complaints = getattr(error, "errors", None)
+    if not callable(complaints) or not isinstance(error, ValueError):
+        return []
+    try:
+        return [
+            (path + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in one["loc"]), one["msg"])
+            for one in complaints(include_url=False, include_input=False, include_context=False)[:_MAX_COMPLAINTS]
+        ]
+    except Exception:  # noqa: BLE001 - something else that has `errors`
+        return []
 
 
 def _type_name(hint: Any) -> str:

@@ -7,7 +7,8 @@ duration when an attempt at a model call has failed, as it could be tried again 
 """
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from math import ceil
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -60,10 +61,65 @@ def check(budget: Budget) -> None:
             raise UsageError(f"a budget with {name}={limit} means nothing; give 0 or more, or None")
 
 
+def least(one: Budget, other: Budget) -> Budget:
+    """The stricter of each limit."""
+    return Budget(**{name: _least(getattr(one, name), getattr(other, name)) for name in Budget.__struct_fields__})
+
+
+def _least(*limits: Any) -> Any:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def scaled(budget: Budget, factor: float) -> Budget:
+    """A part of each limit, whole ones rounded up, so that what allows anything still allows something."""
+    cost = budget.max_cost_usd
+    return Budget(
+        max_iterations=None if budget.max_iterations is None else ceil(budget.max_iterations * factor),
+        max_tokens=None if budget.max_tokens is None else ceil(budget.max_tokens * factor),
+        max_duration_seconds=None if budget.max_duration_seconds is None else budget.max_duration_seconds * factor,
+        max_cost_usd=None if cost is None else cost * Decimal(str(factor)),
+        max_tool_calls=None if budget.max_tool_calls is None else ceil(budget.max_tool_calls * factor),
+    )
+
+
+def left(budget: Budget, state: "RunState", now: float, shares: int = 1) -> Budget | Overrun:
+    """What a child run of this run may spend: an equal share of what the run has left, and what its running children
+    were not given; or which limit leaves nothing.
+
+    Duration is not shared, since children run side by side. What the children spend counts here too once they end, so
+    the limits of a run are limits of the whole tree of runs under it.
+    """
+    given = [call.granted for call in state.pending.values() if call.granted is not None]
+
+    def free(name: str, used: Any) -> Any:
+        limit = getattr(budget, name)
+        return None if limit is None else limit - used - sum(getattr(one, name) or 0 for one in given)
+
+    over = overdue(budget, state, now)
+    duration = budget.max_duration_seconds
+    iterations, tokens = free("max_iterations", state.iterations), free("max_tokens", state.total_tokens)
+    calls, cost = free("max_tool_calls", state.tool_calls), free("max_cost_usd", state.total_cost_usd)
+    if over is not None:
+        return over
+    if iterations is not None and iterations // shares < 1:
+        return Overrun("max_steps_exceeded", f"{max(0, iterations)} of {budget.max_iterations} iterations are left")
+    if tokens is not None and tokens // shares < 1:
+        return Overrun("max_tokens_exceeded", f"{max(0, tokens):,} of {budget.max_tokens:,} tokens are left")
+    if cost is not None and budget.max_cost_usd and cost <= 0:
+        return Overrun("max_cost_exceeded", f"0 of {budget.max_cost_usd} USD are left")
+    return Budget(
+        max_iterations=None if iterations is None else iterations // shares,
+        max_tokens=None if tokens is None else tokens // shares,
+        max_duration_seconds=None if duration is None else duration - (now - state.started_at),
+        max_cost_usd=None if cost is None else max(Decimal(0), cost / shares),
+        max_tool_calls=None if calls is None else max(0, calls // shares),
+    )
+
+
 def overrun(budget: Budget, state: "RunState", now: float) -> Overrun | None:
     """Which limit, if any, forbids another iteration of a run in this state at `now` (seconds since 1970)."""
-    if budget.max_iterations is not None and state.step >= budget.max_iterations:
-        return Overrun("max_steps_exceeded", f"{state.step} of {budget.max_iterations} iterations are used")
+    if budget.max_iterations is not None and state.iterations >= budget.max_iterations:
+        return Overrun("max_steps_exceeded", f"{state.iterations} of {budget.max_iterations} iterations are used")
     if budget.max_tokens is not None and state.total_tokens >= budget.max_tokens:
         return Overrun("max_tokens_exceeded", f"{state.total_tokens:,} of {budget.max_tokens:,} tokens are used")
     spent = state.total_cost_usd

@@ -1,11 +1,19 @@
 """What is written in a run's journal: past-tense facts, before and after each act.
 
-    RunStarted
+    RunStarted | RunForked  BudgetSet?  BudgetRaised?
       LLMCallRequested  LLMCallFailed*  LLMCallCompleted
+        ProviderWaited     ProviderDown                                the model cannot be had: not now, not for long
+        SummaryRequested   TranscriptCompacted                         the conversation is too long, and is made shorter
         ToolCallRequested  ToolCallFailed*  ToolCallCompleted          a call that may go
+        ToolCallRequested  ChildStarted  ChildEnded  ToolCallCompleted a call of another agent
         ApprovalRequested  ApprovalGranted | Denied | Expired          a call that needs a person, before it goes
+          ApprovalCheckRequested  ApprovalChecked                      what its tool's checks find meanwhile
+          ApprovalTakenBack  ApprovalSuperseded                        an approval that did not come to anything
+          ApprovalEdited | ApprovalEditRefused                         a person changed the arguments: asked anew
         ToolCallInDoubt    ToolCallSettled                             a call whose outcome nobody knows
+    PlanCommitted      GuardrailTriggered                              what was planned, and what guardrails saw
     MessageTold                                                        somebody spoke to the run
+    ToolsChanged                                                       it goes on under another release's tools
     RunCompleted | RunFailed | RunCancelled
 
 Fields are only added, with a default. A call is named by its number in the run (`call`, from 1); the model's own ids
@@ -13,19 +21,55 @@ may be empty or repeated and are only sent back to it.
 """
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from ..context import Event
 from .budget import Budget, FailureReason
+from .code_events import CodeBegun as CodeBegun  # noqa: PLC0414 - who reads a journal imports this module
+from .code_events import CodeCalled as CodeCalled  # noqa: PLC0414 - who reads a journal imports this module
+from .code_events import CodeRequested as CodeRequested  # noqa: PLC0414 - who reads a journal imports this module
+from .code_events import CodeSuspended as CodeSuspended  # noqa: PLC0414 - who reads a journal imports this module
+from .code_events import OpaqueKept as OpaqueKept  # noqa: PLC0414 - who reads a journal imports this module
+from .code_events import StepCompleted as StepCompleted  # noqa: PLC0414 - who reads a journal imports this module
+from .code_events import StepFailed as StepFailed  # noqa: PLC0414 - who reads a journal imports this module
+from .compaction import Cut
+from .guard_events import GuardrailTriggered as GuardrailTriggered  # noqa: PLC0414 - who reads a journal imports this module
+from .guard_events import PlanCommitted as PlanCommitted  # noqa: PLC0414 - who reads a journal imports this module
+from .guard_events import Tally
+from .lineage_events import BudgetRaised as BudgetRaised  # noqa: PLC0414 - who reads a journal imports this module
+from .lineage_events import BudgetSet as BudgetSet  # noqa: PLC0414 - who reads a journal imports this module
+from .lineage_events import ChildEnded as ChildEnded  # noqa: PLC0414 - who reads a journal imports this module
+from .lineage_events import ChildStarted as ChildStarted  # noqa: PLC0414 - who reads a journal imports this module
+from .lineage_events import RunForked as RunForked  # noqa: PLC0414 - who reads a journal imports this module
+from .lineage_events import ToolsChanged as ToolsChanged  # noqa: PLC0414 - who reads a journal imports this module
+from .lineage_events import ToolVersion as ToolVersion  # noqa: PLC0414 - who reads a journal imports this module
+
+Trust = Literal["trusted", "untrusted"]
 
 
-class ToolVersion(msgspec.Struct, frozen=True):
-    """A tool as it was when the run started."""
+class Provenance(msgspec.Struct, frozen=True):
+    """Where one value in a call's arguments comes from, as far as the conversation explains it."""
 
-    name: str
-    version: str
+    path: str
+    """Of the value in the arguments: `order_id`, `items[0].sku`."""
+    source: str
+    """`system` (the prompt), `goal`, `said` (by a person to the run), `tool` (a result), `composed` (a sentence of the
+    model's own), `novel`: found nowhere, or `unread`: too much to be looked at."""
+    trust: Trust
+    origin: str = ""
+    """tool: name, call number and field of the result, such as `read_ticket#2.messages[0].text`."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one check found."""
+
+    check: str
+    """Name of its function."""
+    ok: bool
+    detail: str = ""
+    """A sentence for the approver."""
 
 
 class RequestedCall(msgspec.Struct, frozen=True):
@@ -36,6 +80,8 @@ class RequestedCall(msgspec.Struct, frozen=True):
     arguments: dict[str, Any]
     problem: str = ""
     opaque: str = ""
+    provenance: list[Provenance] = []
+    """Where its values come from; empty where the run's guardrails do not look."""
 
 
 class RunStarted(Event, tag="run.started"):
@@ -52,6 +98,24 @@ class RunStarted(Event, tag="run.started"):
     requested_by: str = "unknown"
     tools: list[ToolVersion] = msgspec.field(default_factory=list)
     max_llm_attempts: int = 0
+    agent: str = ""
+    """Which agent of the desk it is; "": the desk's own."""
+    goal_trust: Trust = "trusted"
+    guardrails: str = "validation"
+    """Name of the guardrail profile."""
+    code_version: str = ""
+    """Of the program that started it."""
+    parent: str = ""
+    """Address of the run whose child it is."""
+    parent_call: int = 0
+    """Number of the call of the parent that it answers."""
+
+    scope: str = ""
+    """What the run id is unique in (`record.scope_of`)."""
+    depth: int = 0
+    """How many runs are above it."""
+    elsewhere: dict[str, str] = msgspec.field(default_factory=dict)
+    """Child of a fork: as in `RunForked`."""
 
 
 class LLMCallRequested(Event, tag="llm.requested"):
@@ -73,6 +137,58 @@ class LLMCallFailed(Event, tag="llm.failed"):
     final: bool = False
     cost_usd: Decimal = Decimal(0)
     """What the attempt cost all the same."""
+    kind: str = ""
+    """What went wrong, in one word of `llm.client.ErrorKind`; "" where nobody knows."""
+    at: float = 0.0
+    """Seconds since 1970."""
+    lost: int = 0
+    """No attempt that failed, but so many that nobody saw the end of, as their node was gone: the provider may have
+    charged for them, `cost_usd` is an estimate of it, and they are not counted as attempts."""
+
+
+class ProviderWaited(Event, tag="llm.provider_waited"):
+    """The call was not sent, as its provider is known to be down or busy; it is tried again by itself."""
+
+    step: int
+    error: str
+    at: float
+    """Seconds since 1970; later ones of the same call are not recorded."""
+
+
+class ProviderDown(Event, tag="llm.provider_down"):
+    """The provider has not answered this call for an hour. It is tried about every minute until it does."""
+
+    step: int
+    since: float
+    """When the call failed first, in seconds since 1970."""
+    error: str
+
+
+class SummaryRequested(Event, tag="llm.summary_requested"):
+    """The conversation is too long; the model is about to sum up what is to be left out."""
+
+    step: int
+    message: int
+    """Id of the message to the model worker."""
+    node: int = 0
+    cause: str = "limit"
+
+
+class TranscriptCompacted(Event, tag="llm.transcript_compacted"):
+    """The conversation was made shorter, and the model is about to be called with it: the same step goes on."""
+
+    step: int
+    message: int
+    """Id of the new message to the model worker."""
+    cut: Cut
+    """From here on the conversation is what it was, with this cut."""
+    cause: str = "limit"
+    """`limit` of the desk, or `provider`: it was too long for the model."""
+    node: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+    """Of the summary, where the model wrote it."""
 
 
 class LLMCallCompleted(Event, tag="llm.completed"):
@@ -89,6 +205,8 @@ class LLMCallCompleted(Event, tag="llm.completed"):
     provider_request_id: str = ""
     attempt: int = 1
     recovered: bool = False
+    untrusted: bool = False
+    """There was untrusted text in what the model had read; only where the run's guardrails ask."""
 
 
 class ToolCallRequested(Event, tag="tool.requested"):
@@ -106,6 +224,7 @@ class ToolCallRequested(Event, tag="tool.requested"):
     """The approval that let it go; "" where none was needed."""
     node: int = 0
     """Number of the node that asks."""
+    tally: Tally | None = None
 
 
 class ToolCallCompleted(Event, tag="tool.completed"):
@@ -177,6 +296,22 @@ class ApprovalRequested(Event, tag="approval.requested"):
     idempotency_key: str = ""
     tool_call_id: str = ""
     expires_seconds: float = 0.0
+    tally: Tally | None = None
+    policy: str = "tool"
+    risk: str = "medium"
+    needed: int = 1
+    """How many different people have to approve."""
+    not_requester: bool = False
+    hold_seconds: float = 0.0
+    provenance: list[Provenance] = msgspec.field(default_factory=list)
+    replaces: str = ""
+    """The decision whose place this one takes."""
+    edited_by: list[str] = msgspec.field(default_factory=list)
+    """Everybody who has changed the call since the model asked for it."""
+    again: str = ""
+    """Why it is asked for once more."""
+    findings: list[Finding] = msgspec.field(default_factory=list)
+    """What made it be asked again: what the checks found at the release."""
 
 
 class ApprovalGranted(Event, tag="approval.granted"):
@@ -213,6 +348,7 @@ class MessageTold(Event, tag="run.told"):
 
     text: str
     by: str = ""
+    trust: Trust = "trusted"
 
 
 class CancelRequested(Event, tag="run.cancel_requested"):

@@ -8,7 +8,9 @@ import msgspec
 from ...mailbox.message import Message
 from ...mailbox.request import Request
 from .budget import Budget
-from .events import RequestedCall
+from .compaction import Cut
+from .events import Finding, RequestedCall, Trust
+from .guard_events import Guarded
 
 
 class StartRun(Message, tag="run.start"):
@@ -21,6 +23,67 @@ class StartRun(Message, tag="run.start"):
     requested_by: str = "unknown"
     max_llm_attempts: int = 0
     """0: transient errors are retried for as long as the run may last."""
+    agent: str = ""
+    """Which agent of the desk it is; "": the desk's own."""
+    goal_trust: Trust = "trusted"
+    """untrusted: the goal was written by somebody outside."""
+    guardrails: str = ""
+    """Name of the guardrail profile; "": the desk's."""
+    parent: str = ""
+    """Address of the run that asks for it, as a call of its own."""
+    parent_call: int = 0
+    depth: int = 0
+    elsewhere: dict[str, str] = msgspec.field(default_factory=dict)
+    """Child of a fork: what was done elsewhere and is not to be done again unasked."""
+    plan: dict[str, int] | None = None
+    """Tools that may be called without asking, each at most so many times (0: any number); None: no plan."""
+
+
+class StartChild(Request["ChildAnswered"], tag="run.start_child"):
+    """A run to a child run's address: begin, and answer when you have ended."""
+
+    start: StartRun
+
+
+class ChildAnswered(Message, tag="run.child_answered"):
+    """A run that has ended, to the run whose child it is."""
+
+    status: str
+    answer: str = ""
+    """Its final answer, or why there is none."""
+    iterations: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A call that the origin had no answer to at the event where it is forked."""
+
+    call: int
+    tool: str
+    tool_call_id: str
+    error: str
+    """What the fork's model is told instead."""
+
+
+class ForkRun(Message, tag="run.fork"):
+    """Anybody to a new run's address: go on from an event of another run. Said twice, it is done once."""
+
+    origin: str
+    """Address of the other run."""
+    origin_seq: int
+    state: dict[str, Any]
+    """Its state at that event, without what it waits for."""
+    budget: Budget
+    unanswered: list[Unanswered] = msgspec.field(default_factory=list)
+    elsewhere: dict[str, str] = msgspec.field(default_factory=dict)
+    requested_by: str = "unknown"
+    note: str = ""
+    """For people."""
+    say: str = ""
+    """For the model."""
 
 
 class Tell(Message, tag="run.tell"):
@@ -28,6 +91,7 @@ class Tell(Message, tag="run.tell"):
 
     text: str
     by: str = ""
+    trust: Trust = "trusted"
 
 
 class CancelRun(Message, tag="run.cancel"):
@@ -54,6 +118,17 @@ class CallModel(Message, tag="model.call"):
     upto: int
     system_prompt: str = ""
     max_attempts: int = 0
+    agent: str = ""
+    """Which agent's model and tools; "": the desk's own."""
+    guardrails: str = "validation"
+    compactions: int = 0
+    """How often the conversation was made shorter for this step."""
+    until: float = 0.0
+    """When the run's time is up, in seconds since 1970; 0: never."""
+    summary_of: Cut | None = None
+    """Given: the model is not to answer, but to sum up what this leaves out (`SummaryWritten`)."""
+    cause: str = ""
+    """Of the cut."""
 
 
 class ModelAnswered(Message, tag="model.answered"):
@@ -71,6 +146,10 @@ class ModelAnswered(Message, tag="model.answered"):
     attempt: int = 1
     node: int = 0
     """Number of the node that made the call."""
+    findings: list[Guarded] = msgspec.field(default_factory=list)
+    """What the guardrails saw in what is new since the last answer, and in this one."""
+    untrusted: bool = False
+    """There was untrusted text in what the model had read."""
 
 
 class ModelFailed(Message, tag="model.failed"):
@@ -82,6 +161,32 @@ class ModelFailed(Message, tag="model.failed"):
     final: bool = False
     cost_usd: Decimal = Decimal(0)
     """What the attempt cost all the same."""
+    kind: str = ""
+    wait_seconds: float = 0.0
+    """How long until the next attempt."""
+    sent: bool = True
+    """False: the provider was not asked at all, and `attempt` is the number of the last one that was made."""
+    lost: int = 0
+    """See `LLMCallFailed`."""
+
+
+class ModelTooLong(Message, tag="model.too_long"):
+    """Model worker to run: the conversation is too long, and this is what to leave out of it."""
+
+    step: int
+    cut: Cut
+    cause: str
+
+
+class SummaryWritten(Message, tag="model.summary"):
+    """Model worker to run: the cut, with the model's summary; or with the one by rule where it could not write one."""
+
+    step: int
+    cut: Cut
+    cause: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
 
 
 class CallTool(Message, tag="tool.call"):
@@ -121,3 +226,23 @@ class ToolDoubted(Message, tag="tool.doubted"):
 
     call: int
     detail: str = ""
+
+
+class CheckCall(Message, tag="tool.check"):
+    """Run to tool worker: what do the tool's `checks` find about a call that waits for a person?"""
+
+    decision: str
+    call: int
+    tool: str
+    arguments: dict[str, Any]
+    at_release: bool = False
+    """Asked again after the approval, before the call goes."""
+
+
+class CallChecked(Message, tag="tool.checked"):
+    """Tool worker to run."""
+
+    decision: str
+    call: int
+    findings: list[Finding] = msgspec.field(default_factory=list)
+    at_release: bool = False

@@ -1,24 +1,35 @@
 """The model worker: one model call, from the transcript to the answer, or to a failed attempt.
 
 Transient errors are tried again by redelivery of the same message, so a restart inherits the attempts; each failed one
-is told to the run, which journals it. The transcript of a live run is kept here and fed with what is new, so that the
-thousandth call does no more work than the tenth.
+is told to the run, which journals it. What an error asks for is decided in `model_errors`. The transcript of a live run
+is kept here and fed with what is new, so that the thousandth call does no more work than the tenth.
 """
 
 import logging
 from collections import OrderedDict
 from decimal import Decimal
+from functools import partial
 
 from ...mailbox.errors import StoreUnavailable
 from ...mailbox.message import Message, decode_tagged
 from ..actor import Worker, on
 from ..context import WorkerContext
 from ..directives import Transient
-from ..llm.client import LLMClient, ModelError, ToolSpec, TransientModelError, classify
+from ..llm.client import ChatMessage, LLMClient, LLMResponse, ToolSpec
+from ..llm.provider import adopt, patience_seconds
+from .agents import specs_for, tools_for
 from .answer import recorded
+from .boundary import Boundary
+from .compaction import MAX_SUMMARY_CHARS, choose, summary_request
+from .events import LLMCallFailed, RunForked
+from .facts import profile_of_run
 from .foreign import contained
-from .messages import CallModel, ModelFailed
-from .text import error_line
+from .forking import PastLost, inherit
+from .messages import CallModel, ModelAnswered, ModelFailed, ModelTooLong, SummaryWritten
+from .model_errors import GRACE_SECONDS, TIME_IS_UP, CutShort, Failure, after_failure, read_failure, seconds_left
+from .rules import NO_RULES, Rules
+from .streaming import Teller, told
+from .text import well_formed
 from .transcript import Transcript
 
 log = logging.getLogger(__name__)
@@ -26,11 +37,16 @@ log = logging.getLogger(__name__)
 CALL_SECONDS = 600.0
 """How long one call may take; a client may give up sooner."""
 FIRST_SECONDS = 0.5
-CAP_SECONDS = 30.0
-"""Full jitter between zero and a doubling ceiling that ends here; a Retry-After wins."""
-BUG_ATTEMPTS = 3
-"""Attempts at most at a call whose client raises what is neither a transient nor a permanent error."""
+"""Ceiling of the first wait; see `model_errors`."""
 KEEP_TRANSCRIPTS = 1_024
+KEEP_BYTES = 256 << 20
+"""Of all transcripts that are kept; the one in hand is kept in any case."""
+LARGE_CHARS = 32_768
+"""A larger event is looked at by the guardrails in a thread: other runs do not wait for it."""
+MAX_COMPACTIONS = 2
+"""Of one step: one for the desk's limit, one for the model's."""
+LOST_SECONDS = 0.05
+"""A lost call is made anew after this time, which the run has to stop it, should its budget be spent."""
 
 
 class ModelWorker(Worker, kind="model"):
@@ -38,61 +54,213 @@ class ModelWorker(Worker, kind="model"):
 
     concurrency = 128
 
-    def __init__(self, llm: LLMClient, tools: tuple[ToolSpec, ...] = (), first_seconds: float = FIRST_SECONDS) -> None:
+    def __init__(
+        self,
+        llm: LLMClient,
+        tools: tuple[ToolSpec, ...] = (),
+        first_seconds: float = FIRST_SECONDS,
+        rules: Rules = NO_RULES,
+    ) -> None:
+        self.rules = rules
         self.llm = llm
         self.tools = tools
         self.first_seconds = first_seconds
-        self._transcripts: OrderedDict[str, Transcript] = OrderedDict()
+        self._transcripts: OrderedDict[str, tuple[Transcript, int]] = OrderedDict()
+        """By run: its transcript, and what that is counted with in `_bytes`."""
+        self._bytes = 0
 
     @on
     async def call(self, message: CallModel, ctx: WorkerContext) -> Message:
         try:
-            transcript = await self._transcript(message, ctx)
+            transcript, later = await self._transcript(message, ctx)
         except StoreUnavailable as error:
             raise Transient(f"the journal cannot be read: {error}", after_seconds=1.0) from error  # charged to nobody
-        began = ctx.port.monotonic()
+        except PastLost as error:
+            return ModelFailed(message.step, ctx.attempt, str(error), final=True)
+        if seconds_left(message.until, ctx) <= GRACE_SECONDS:
+            said = "the run's time is up"
+            return ModelFailed(message.step, ctx.attempt - 1, said, final=True, kind=TIME_IS_UP, sent=False)
+        llm, tools = self._model(message)
+        lost = _lost_calls(message, later, ctx)
+        if lost > 0:
+            self._book_lost(lost, lost * _worst_cost(llm, transcript, tools), message, ctx)
+        rule = self.rules.compaction
+        if rule is not None and transcript.size > rule.limit_bytes and message.summary_of is None:
+            return self._too_long(message, transcript, ctx, limit=rule.limit_bytes)
         try:
-            with ctx.port.deadline(CALL_SECONDS):
-                # A copy: the list is kept for the next call, whatever the client does to it.
-                asked = self.llm.call(tuple(transcript.messages), self.tools, message.system_prompt)
-                answer = await contained(asked)
-            took = int((ctx.port.monotonic() - began) * 1000)
-            return recorded(answer, message.step, ctx.attempt, ctx.node, took)
-        except Exception as error:  # noqa: BLE001 - a user's client; `classify` says what it means
-            return self._failed(message, error, ctx)
+            if message.summary_of is not None:
+                return await self._summarise(message, transcript, llm, ctx)
+            return await self._ask(message, transcript, llm, tools, ctx)
+        except Exception as error:  # noqa: BLE001 - a user's client; `read_failure` says what it means
+            failure = read_failure(error, ctx.attempt, message.max_attempts)
+        if failure.kind == "timeout" and not failure.cost_usd:
+            failure.cost_usd = _worst_cost(llm, transcript, tools)
+        if message.summary_of is not None and failure.final:
+            return SummaryWritten(message.step, message.summary_of, message.cause, cost_usd=failure.cost_usd)
+        if failure.kind == "context" and rule is not None and message.summary_of is None:
+            return self._too_long(message, transcript, ctx, limit=transcript.size // 2, failure=failure)
+        return after_failure(failure, message.step, self.first_seconds, ctx, until=message.until)
 
-    def _failed(self, message: CallModel, error: Exception, ctx: WorkerContext) -> ModelFailed:
-        kind = classify(error)
-        limit = message.max_attempts
-        if kind == "bug":
-            log.warning("the model's client failed", exc_info=error)
-            limit = min(limit or BUG_ATTEMPTS, BUG_ATTEMPTS)
-        last = kind == "permanent" or 0 < limit <= ctx.attempt
-        line = error_line(error)
-        cost = error.cost_usd if isinstance(error, ModelError) else Decimal(0)
-        told = ModelFailed(message.step, ctx.attempt, line, last, cost)
-        if last:
-            return told
-        wait = error.retry_after_seconds if isinstance(error, TransientModelError) else None
-        if wait is None:
-            wait = ctx.port.random() * min(CAP_SECONDS, self.first_seconds * 2.0 ** min(ctx.attempt - 1, 16))
-        # Not `from error`: a directive that the client raised must not decide here.
-        raise Transient(line, after_seconds=max(0.0, wait), notice=told, charge=True) from None
+    def _model(self, message: CallModel) -> tuple[LLMClient, tuple[ToolSpec, ...]]:
+        """Which model is asked, and with what tools."""
+        spec = self.rules.agents.get(message.agent)
+        llm = self.llm if spec is None or spec.llm is None else spec.llm
+        return llm, specs_for(message.agent, self.tools, self.rules)
+
+    async def _ask(
+        self,
+        message: CallModel,
+        transcript: Transcript,
+        llm: LLMClient,
+        tools: tuple[ToolSpec, ...],
+        ctx: WorkerContext,
+    ) -> ModelAnswered:
+        boundary = transcript.boundary
+        # A copy: the list is kept for the next call, whatever the client does to it.
+        shown = tuple(transcript.messages) if boundary is None else boundary.outgoing(transcript.messages)
+        began = ctx.port.monotonic()
+        answer = await self._call(message, llm, shown, tools, ctx)
+        took = int((ctx.port.monotonic() - began) * 1000)
+        if answer.stop_reason in CutShort.REASONS:
+            answer = CutShort.explained(answer)
+        if boundary is None:
+            return recorded(answer, message.step, ctx.attempt, ctx.node, took)
+        return boundary.explained(recorded(boundary.restored(answer), message.step, ctx.attempt, ctx.node, took))
+
+    async def _call(
+        self,
+        message: CallModel,
+        llm: LLMClient,
+        shown: tuple[ChatMessage, ...],
+        tools: tuple[ToolSpec, ...],
+        ctx: WorkerContext,
+    ) -> LLMResponse:
+        adopt(llm, ctx.port)
+        limit = min(CALL_SECONDS + patience_seconds(llm), seconds_left(message.until, ctx))
+        with ctx.port.deadline(limit):
+            if self.rules.stream is None or message.summary_of is not None:
+                return await contained(llm.call(shown, tools, message.system_prompt))
+            teller = Teller(self.rules.stream, ctx.caller, message.step, ctx.attempt)
+            asked = llm.stream(shown, tools, message.system_prompt, teller.hear)
+            return await told(teller, asked, ctx.port)
+
+    async def _summarise(
+        self, message: CallModel, transcript: Transcript, llm: LLMClient, ctx: WorkerContext
+    ) -> SummaryWritten:
+        cut = message.summary_of
+        assert cut is not None
+        limit = self.rules.compaction.limit_bytes if self.rules.compaction is not None else transcript.size
+        asked = summary_request(transcript.placed, cut, limit // 2)
+        boundary = transcript.boundary
+        shown = tuple(asked) if boundary is None else boundary.outgoing(asked)
+        answer = await self._call(message, llm, shown, (), ctx)
+        if boundary is not None:
+            answer = boundary.restored(answer)
+        if answer.content.strip():
+            cut = cut.with_summary(well_formed(answer.content)[:MAX_SUMMARY_CHARS])
+        return SummaryWritten(
+            message.step, cut, message.cause, answer.input_tokens, answer.output_tokens, answer.cost_usd
+        )
+
+    def _too_long(
+        self,
+        message: CallModel,
+        transcript: Transcript,
+        ctx: WorkerContext,
+        *,
+        limit: int,
+        failure: Failure | None = None,
+    ) -> Message:
+        """`failure`: the model's own, else it is too long for the desk."""
+        rule = self.rules.compaction
+        assert rule is not None
+        if message.compactions < MAX_COMPACTIONS:
+            cut = choose(transcript.placed, limit - len(transcript.system_prompt), rule.keep_turns)
+            if cut is not None and cut.bytes_after < cut.bytes_before:
+                return ModelTooLong(message.step, cut, "provider" if failure else "limit")
+        said = f" ({failure.error})" if failure is not None else f" for its limit of {limit:,} bytes"
+        detail = (
+            f"the conversation is too long{said}: it takes about {transcript.size:,} bytes and cannot be made shorter"
+        )
+        return ModelFailed(message.step, ctx.attempt, detail, final=True, kind="context", sent=failure is not None)
 
     def given_up(self, message: Message, error: str, ctx: WorkerContext) -> Message | None:
         return ModelFailed(message.step, ctx.attempt, error, final=True) if isinstance(message, CallModel) else None
 
-    async def _transcript(self, message: CallModel, ctx: WorkerContext) -> Transcript:
-        """The conversation up to the event that asked for this call."""
-        known = self._transcripts.pop(ctx.caller, None)
-        transcript = known if known is not None and known.seq <= message.upto else Transcript()
+    @staticmethod
+    def _book_lost(lost: int, cost: Decimal, message: CallModel, ctx: WorkerContext) -> None:
+        """Tell the run of lost calls, where they may have cost something.
+
+        Raises:
+            Transient: with the notice; the call is made anew after it, should the run's budget allow it.
+        """
+        if cost:
+            error = "its node died while the call was under way; what that may have cost is an estimate"
+            told = ModelFailed(message.step, ctx.attempt - 1, error, cost_usd=cost, kind="timeout", lost=lost)
+            raise Transient(error, after_seconds=LOST_SECONDS, notice=told)
+
+    async def _transcript(self, message: CallModel, ctx: WorkerContext) -> tuple[Transcript, list[Message]]:
+        """The conversation up to the event that asked for this call, and the events after it."""
+        known, counted = self._transcripts.pop(ctx.caller, (None, 0))
+        self._bytes -= counted
+        fits = known is not None and known.seq <= message.upto
+        transcript = known if known is not None and fits else Transcript(self._boundary(message, ctx))
+        later: list[Message] = []
         for event in await ctx.journal(ctx.caller, transcript.seq):
+            decoded = decode_tagged(event.type, event.body)
             if event.seq <= message.upto:
-                transcript.feed([decode_tagged(event.type, event.body)])
+                if isinstance(decoded, RunForked):
+                    await inherit(transcript, decoded, ctx.journal)
+                if transcript.boundary is not None and len(event.body) > LARGE_CHARS:
+                    await ctx.port.in_thread(partial(transcript.feed, [decoded]))
+                else:
+                    transcript.feed([decoded])
+            else:
+                later.append(decoded)
         if transcript.seq != message.upto:
             # Never ask about a part of the conversation: it is read again, from its beginning.
             raise Transient(f"event {message.upto} of {ctx.caller} cannot be read yet", after_seconds=1.0)
-        self._transcripts[ctx.caller] = transcript
-        if len(self._transcripts) > KEEP_TRANSCRIPTS:
-            self._transcripts.popitem(last=False)
-        return transcript
+        self._keep(ctx.caller, transcript)
+        return transcript, later
+
+    def _boundary(self, message: CallModel, ctx: WorkerContext) -> Boundary | None:
+        """What looks at the conversation, where the run's guardrails do."""
+        profile = profile_of_run(message.guardrails, self.rules)
+        if not profile.looks:
+            return None
+        tools = tools_for(message.agent, self.rules.tools, self.rules)
+        monotonic, detectors = ctx.port.monotonic, self.rules.pii_detectors
+        return Boundary(profile, ctx.caller, tools, detectors=detectors, monotonic=monotonic)
+
+    def _keep(self, caller: str, transcript: Transcript) -> None:
+        size = transcript.held_bytes
+        self._transcripts[caller] = transcript, size
+        self._bytes += size
+        while len(self._transcripts) > 1 and (len(self._transcripts) > KEEP_TRANSCRIPTS or self._bytes > KEEP_BYTES):
+            _, (_, counted) = self._transcripts.popitem(last=False)
+            self._bytes -= counted
+
+
+def _lost_calls(message: CallModel, later: list[Message], ctx: WorkerContext) -> int:
+    """Earlier attempts that nobody saw the end of, as their node was gone, and that are not in the journal yet.
+
+    An estimate on both sides. A call that was sent by a turn on another node, and is delivered for the second time now,
+    was under way there, unless it still waited for its turn; one that was tried again there before is only counted
+    where the daemon saw its process die.
+    """
+    envelope = ctx.envelope
+    moved = envelope.deliveries == 2 and envelope.sent_by_node not in {0, ctx.node}
+    if not moved and not envelope.losses:
+        return 0
+    booked = sum(event.lost for event in later if isinstance(event, LLMCallFailed) and event.step == message.step)
+    return max(int(moved), envelope.losses) - booked
+
+
+def _worst_cost(llm: LLMClient, transcript: Transcript, tools: tuple[ToolSpec, ...]) -> Decimal:
+    """What a call with this conversation may have cost at most: as its client says, or the dearest one so far."""
+    try:
+        told = llm.worst_cost(transcript.messages, tools, transcript.system_prompt)
+    except Exception:
+        log.warning("the client cannot say what a call costs at most", exc_info=True)
+        return transcript.dearest_usd
+    return told or transcript.dearest_usd

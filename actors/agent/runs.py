@@ -3,39 +3,33 @@
 Everything here is a message or a read; none of it needs a node in this process.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ...mailbox.address import child, key_of
 from ...mailbox.envelope import Envelope
-from ...mailbox.errors import Conflict, NotFound, UsageError
+from ...mailbox.errors import Conflict, UsageError
 from ...mailbox.lane import Lane
 from ...mailbox.message import Message, decode_tagged, encode
-from ...persistence.rows import ENDED, ActorRow, Decision, Verdict
+from ...persistence.rows import ENDED, ActorRow
 from ..client import Client
 from ..snapshot import decode_state
 from . import record
-from .budget import check
-from .digest import decision_id
-from .events import ToolCallCompleted
-from .messages import AwaitRest, CancelRun, Rested, StartRun, Tell
+from .budget import Budget, check
+from .deciding import Deciding, NotAwaiting, RunNotFound
+from .document import StateSnapshot, snapshot_of
+from .events import Trust
+from .forking import beginning, done_elsewhere, fork_state, past_of, unanswered
+from .messages import AwaitRest, CancelRun, ForkRun, Rested, StartChild, StartRun, Tell
 from .run import Run, RunSnapshot
 from .state import Call, RunState, fold
-from .text import MAX_SAID_CHARS, row_text
 from .transcript import Transcript
+
+__all__ = ["NotAwaiting", "Recorded", "RunNotFound", "RunStands", "Runs", "StateSnapshot", "Verification"]
 
 MAX_START_BYTES = 768 << 10
 """Of a run's beginning; leaves room for what its first event adds."""
-
-
-class RunNotFound(NotFound, ValueError):
-    """There is no run of that id."""
-
-
-class NotAwaiting(Conflict, ValueError):
-    """The run does not wait for a decision, or for several and the call must be named."""
 
 
 class RunStands(Conflict):
@@ -53,30 +47,6 @@ class Recorded(msgspec.Struct, frozen=True):
     event: Message
 
 
-class PendingToolCall(msgspec.Struct, frozen=True):
-    """The call that a paused run waits on, with what its siblings have answered meanwhile."""
-
-    tool: str
-    arguments: dict[str, Any]
-    call: int
-    tool_call_id: str
-    reason: str
-    digest: str
-    executed_sibling_results: dict[int, dict[str, Any]]
-
-
-class StateSnapshot(msgspec.Struct, frozen=True):
-    """A run as one document: enough to show it, or to go on with it elsewhere."""
-
-    run_id: str
-    context: dict[str, Any]
-    messages: list[Any]
-    sdk_state: dict[str, Any]
-    pending: PendingToolCall | None
-    saved_at: int
-    """Milliseconds since 1970."""
-
-
 class Verification(msgspec.Struct, frozen=True):
     """Whether a run's snapshot is the fold of its journal, and where not."""
 
@@ -85,7 +55,7 @@ class Verification(msgspec.Struct, frozen=True):
     differences: list[str]
 
 
-class Runs:
+class Runs(Deciding):
     """The runs of one pool, such as `/agents/run`."""
 
     def __init__(self, client: Client, pool: str) -> None:
@@ -122,18 +92,64 @@ class Runs:
     def _must_fit(start: StartRun) -> None:
         if not start.goal.strip():
             raise UsageError("a run needs a goal: say what the agent shall do")
-        if (size := len(encode(start).encode())) > MAX_START_BYTES:
-            raise UsageError(f"goal and system prompt take {size:,} bytes; {MAX_START_BYTES:,} are allowed")
+        Runs._must_be_small(start)
         check(start.budget)
 
-    async def tell(self, run_id: str, text: str, *, by: str = "") -> None:
-        """Say something to a live run.
+    @staticmethod
+    def _must_be_small(beginning: Message) -> None:
+        if (size := len(encode(beginning).encode())) > MAX_START_BYTES:
+            raise UsageError(f"goal and system prompt take {size:,} bytes; {MAX_START_BYTES:,} are allowed")
+
+    async def fork(
+        self,
+        run_id: str,
+        at: int | None = None,
+        *,
+        new_id: str = "",
+        say: str = "",
+        note: str = "",
+        by: str = "unknown",
+        budget: Budget | None = None,
+    ) -> str:
+        """Record a new run that goes on from event `at` of this one (None: its last); its id. The run does not notice.
+
+        `say` is what the fork's model reads next; `note` is for people. The fork's budget is that of the run unless
+        given, and counts anew. Where the run has ended by that event, `say` is needed: there is nothing else to do.
 
         Raises:
-            RunNotFound; Conflict: it has ended.
+            RunNotFound; UsageError: no such event, nothing to say to an ended run, or a budget that allows nothing.
+            Conflict: the new id is taken.
         """
-        await self._live(run_id, "told anything")
-        await self.client.send(self.address(run_id), Tell(text, by))
+        origin = self.address(run_id)
+        events = [recorded.event for recorded in await self.events(run_id)]
+        at = len(events) if at is None else at
+        state, kept = fork_state(events, at, run_id)
+        if state.status in ("completed", "cancelled") and not say.strip():
+            raise UsageError(
+                f"run {run_id} is {state.status} at event {at}: say what its fork shall do, or fork at an earlier event"
+            )
+        budget = budget or state.own_budget or state.budget
+        check(budget)
+        elsewhere = await done_elsewhere(origin, events, at, self._messages)
+        message = ForkRun(
+            origin, at, kept, budget, unanswered(origin, events, at), elsewhere, by, note=note, say=say.strip()
+        )
+        self._must_be_small(message)
+        new_id = new_id or self.client.port.token()
+        await self.client.send(self.address(new_id), message, client_id=f"fork {new_id}")
+        return new_id
+
+    async def _messages(self, address: str) -> list[Message]:
+        return [recorded.event for recorded in await self._events_at(address)]
+
+    async def tell(self, run_id: str, text: str, *, by: str = "", trust: Trust = "trusted") -> None:
+        """Say something to a live run. `trust`: whether it is safe to act upon, or was written by somebody outside.
+
+        Raises:
+            RunNotFound; Conflict: it has ended; a fork of it can be told.
+        """
+        await self._live(run_id, f"told anything; go on from its end: callboard fork {run_id} --say TEXT")
+        await self.client.send(self.address(run_id), Tell(text, by, trust))
 
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> None:
         """Ask a run to begin nothing more and end; what runs is waited for.
@@ -141,7 +157,7 @@ class Runs:
         Raises:
             RunNotFound; Conflict: it has ended.
         """
-        await self._live(run_id, "cancelled")
+        await self._live(run_id, "cancelled any more")
         await self.client.send(self.address(run_id), CancelRun(by, reason), lane=Lane.REPLY)
 
     async def _live(self, run_id: str, what: str) -> None:
@@ -170,18 +186,41 @@ class Runs:
                     return state
                 if state.status == "not_started":
                     raise RunNotFound(f"no run {run_id!r}; `callboard runs` lists them")
+                if await self._children_rest(state):
+                    return state
             wait = min(patience, max(0.001, end - self.client.port.monotonic()))
             answer, after = await self._await_rest(run_id, wait, after), None
             state = await self.state(run_id)
-            settled = state.status == "awaiting_approval" and not await self._decided_meanwhile(state)
-            if state.finished or (settled and isinstance(answer, Rested)):
+            asked = state.status == "awaiting_approval" and not await self._decided_meanwhile(state)
+            settled = asked or state.status == "provider_down"
+            if state.finished or (settled and isinstance(answer, Rested)) or await self._children_rest(state):
                 return state
             await self._must_move(run_id)
             if self.client.port.monotonic() >= end:
                 raise TimeoutError(f"run {run_id} did not rest within {seconds:g} s: it is {state.status}")
-            patience = min(2 * patience, 60.0)
+            # A run whose agents wait for people is not at rest itself, so it does not answer.
+            patience = min(2 * patience, 2.0 if _children(state) else 60.0)
             await self.client.port.sleep(pause)
             pause = min(2 * pause, 0.5)
+
+    async def _children_rest(self, state: RunState) -> bool:
+        """Whether all that a run waits for is people, or a provider that is down, in runs that it has called."""
+        children = _children(state)
+        if (
+            not children
+            or state.model_message
+            or any(c.status == "running" and not c.child for c in state.pending.values())
+        ):
+            return False
+        if await self._decided_meanwhile(state):
+            return False
+        for call in children:
+            run = await self.state(key_of(call.child) or "")
+            at_rest = run.status == "awaiting_approval" and not await self._decided_meanwhile(run)
+            at_rest |= run.status == "provider_down"
+            if not at_rest and not await self._children_rest(run):
+                return False
+        return True
 
     async def _await_rest(self, run_id: str, seconds: float, after: tuple[Envelope, str] | None) -> Message | None:
         try:
@@ -210,10 +249,13 @@ class Runs:
         if known is not None:
             return known
         for view in await self.store.peek(self.address(run_id), limit=10):
-            if view.envelope.type == "run.start":
-                start = view.envelope.message()
-                assert isinstance(start, StartRun)
-                return fold([record.started(start, run_id, view.sent_at, [])])
+            match view.envelope.message() if view.envelope.type.startswith("run.") else None:
+                case StartRun() as start:
+                    return fold([record.started(start, self.address(run_id), view.sent_at, [])])
+                case StartChild() as asked:
+                    return fold([record.started(asked.start, self.address(run_id), view.sent_at, [])])
+                case ForkRun() as forked:
+                    return fold([record.forked(forked, self.address(run_id), view.sent_at, [])])
         # Neither begun nor waiting to begin: unless it began between the two looks.
         return await self._snapshot(run_id) or RunState()
 
@@ -227,11 +269,15 @@ class Runs:
         Raises:
             RunNotFound: it has none.
         """
-        found: list[Recorded] = []
-        while page := await self.store.journal(self.address(run_id), after=len(found)):
-            found += [Recorded(e.seq, e.at, e.node, e.type, decode_tagged(e.type, e.body)) for e in page]
+        found = await self._events_at(self.address(run_id))
         if not found and (await self.state(run_id)).status == "not_started":
             raise RunNotFound(f"no run {run_id!r}; `callboard runs` lists them")
+        return found
+
+    async def _events_at(self, address: str) -> "list[Recorded]":
+        found: list[Recorded] = []
+        while page := await self.store.journal(address, after=len(found)):
+            found += [Recorded(e.seq, e.at, e.node, e.type, decode_tagged(e.type, e.body)) for e in page]
         return found
 
     async def list(self, *, limit: int = 100, after: str = "") -> list[tuple[str, dict[str, Any]]]:
@@ -246,23 +292,16 @@ class Runs:
         Raises:
             RunNotFound.
         """
-        events = [recorded.event for recorded in await self.events(run_id)]
-        state, transcript = fold(events), Transcript()
-        transcript.feed(events)
-        waits = state.pending_approval
-        pending = None if waits is None else _pending(waits, events)
-        usage = {"input_tokens": state.input_tokens, "output_tokens": state.output_tokens}
-        context = {
-            "status": state.status,
-            "step": state.step,
-            "tool_calls": state.tool_calls,
-            "budget": msgspec.to_builtins(state.budget),
-            "usage": {**usage, "cost_usd": str(state.total_cost_usd)},
-            "session": {"requested_by": state.requested_by, "model": state.model},
-        }
-        now = int(await self.store.now() * 1000)
-        messages = [msgspec.to_builtins(message) for message in transcript.messages]
-        return StateSnapshot(run_id, context, messages, {}, pending, now)
+        recorded = await self.events(run_id)
+        events = [one.event for one in recorded]
+        past = await past_of(beginning(events), self._messages) if events else []
+        transcript = Transcript()
+        for part in (*past, events):
+            transcript.seq = 0
+            transcript.feed(part)
+        state = fold(events) if events else await self.state(run_id)
+        saved_at = int((recorded[-1].at if recorded else await self.store.now()) * 1000)
+        return snapshot_of(run_id, state, transcript, events, saved_at=saved_at)
 
     async def verify(self, run_id: str) -> Verification:
         """Fold the journal again and compare it with the snapshot.
@@ -276,54 +315,12 @@ class Runs:
             raise RunNotFound(f"no run {run_id!r}; `callboard runs` lists them")
         kept = msgspec.to_builtins(_kept(row))
         folded = msgspec.to_builtins(fold(events))
+        if kept["tools"] is None:
+            _leave_out_what_is_newer(kept, folded)
         wrong = [f"{key}: {kept[key]!r} kept, {folded[key]!r} folded" for key in folded if kept[key] != folded[key]]
         if len(events) != row.events:
             wrong.append(f"events: {row.events} counted, {len(events)} in the journal")
         return Verification(not wrong, len(events), wrong)
-
-    # --- deciding ----------------------------------------------------------------------------------------------
-
-    async def decide(
-        self,
-        run_id: str,
-        status: Any,
-        by: str,
-        *,
-        call: int | None = None,
-        digest: str = "",
-        note: str = "",
-        hold_seconds: float = 0.0,
-    ) -> Decision:
-        """Decide the one call that a run waits for; `call` names it where there are several.
-
-        Raises:
-            RunNotFound, NotAwaiting; AlreadyDecided, Conflict: as `Store.decide`.
-        """
-        if not by.strip():
-            raise UsageError("a decision needs the name of who decides")
-        waiting = await self._waiting(run_id, call)
-        note = row_text(note, MAX_SAID_CHARS)
-        verdict = Verdict(waiting.id, status, digest or waiting.digest, row_text(by), note, hold_seconds)
-        return await self.client.decide(verdict)
-
-    async def _waiting(self, run_id: str, call: int | None) -> Decision:
-        address = self.address(run_id)
-        rows = await self.store.decisions(status="pending", run=address, limit=1000)
-        pending = [row for row in rows if call is None or row.call == str(call)]
-        if len(pending) > 1:
-            names = ", ".join(f"{row.call} ({row.tool})" for row in pending)
-            raise NotAwaiting(f"run {run_id} waits for {len(pending)} decisions: name one of the calls {names}")
-        if pending:
-            return pending[0]
-        state = await self.state(run_id)
-        if state.status == "not_started":
-            raise RunNotFound(f"no such run: {run_id}; `callboard runs` lists them")
-        waits = [one.decision for one in state.pending.values() if one.decision and call in (None, one.call)]
-        for decision in [*waits, *([] if call is None else [decision_id(run_id, call)])]:
-            decided = await self.store.decision(decision)
-            if decided is not None:
-                return decided  # deciding it again says who was first
-        raise NotAwaiting(f"run {run_id} is not awaiting approval (status={state.status})")
 
 
 def _client_id(run_id: str) -> str:
@@ -335,9 +332,15 @@ def _kept(row: ActorRow) -> RunState:
     return snapshot.run
 
 
-def _pending(waits: Call, events: Sequence[Message]) -> PendingToolCall:
-    done = [e for e in events if isinstance(e, ToolCallCompleted) and e.step == waits.step]
-    siblings = {event.call: event.result for event in done}
-    return PendingToolCall(
-        waits.tool, waits.arguments, waits.call, waits.tool_call_id, waits.reason, waits.digest, siblings
-    )
+def _leave_out_what_is_newer(kept: dict[str, Any], folded: dict[str, Any]) -> None:
+    """Of a run that an older release began: what that did not keep, though today's fold finds it in its journal."""
+    for state in (kept, folded):
+        for name in ("tools", "counted", "unreadable", "model_error"):
+            state.pop(name)
+    for number, call in kept["pending"].items():
+        if call["question"] is None and number in folded["pending"]:
+            folded["pending"][number]["question"] = None
+
+
+def _children(state: RunState) -> list[Call]:
+    return [call for call in state.pending.values() if call.child]

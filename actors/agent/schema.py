@@ -5,7 +5,10 @@ that fails only when a model first calls it fails in production. Annotations may
 annotations`) that name types of the module, of a closure, or of the functions and classes around the tool.
 """
 
+import functools
 import inspect
+import json
+import math
 import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +20,8 @@ import msgspec
 from callboard.mailbox.errors import UsageError
 
 from .arguments import Parameter, from_plain, to_plain
+from .hints import settle, understood
+from .result import text_of
 
 KEY_PARAMETER: Final = "idempotency_key"
 """The parameter that the runtime fills; models never see it."""
@@ -39,7 +44,10 @@ def parameters_of(function: Callable[..., Any], tool: str) -> tuple[tuple[Parame
     names = _visible_names(function)
     takes_key = KEY_PARAMETER in signature.parameters
     found = []
+    fixed = _fixed(function)
     for parameter in signature.parameters.values():
+        if parameter.name in fixed:
+            continue
         where = f"tool {tool!r}, parameter {parameter.name!r}"
         _require_passed_by_name(parameter, where)
         if parameter.name == KEY_PARAMETER:
@@ -47,8 +55,31 @@ def parameters_of(function: Callable[..., Any], tool: str) -> tuple[tuple[Parame
         elif parameter.annotation is inspect.Parameter.empty:
             raise BadTool(f"{where}: it has no annotation; models are told its type, so give it one")
         else:
-            found.append(_parameter(parameter, _resolved(parameter.annotation, names, where), where))
-    return tuple(found), takes_key
+            hint = _resolved(parameter.annotation, names, where)
+            settle(hint, lambda annotation: _resolved(annotation, names, where), names)  # noqa: B023 - called here
+            found.append(_parameter(parameter, hint, where))
+    return tuple(found), takes_key and KEY_PARAMETER not in fixed
+
+
+def body_of(function: Callable[..., Any]) -> Any:
+    """The function that does the work: without what wraps it, fixes arguments of it, or binds it to an object."""
+    inner: Any = inspect.unwrap(function)
+    while isinstance(inner, functools.partial):
+        inner = inspect.unwrap(inner.func)
+    return getattr(inner, "__func__", inner)
+
+
+def description_of(function: Callable[..., Any]) -> str:
+    """What models read about the tool: the docstring of the function; of an object, that of its class or its method."""
+    inner = body_of(function)
+    if inspect.isroutine(inner):
+        return inspect.getdoc(inner) or ""
+    return inspect.getdoc(type(inner)) or inspect.getdoc(inner.__call__) or ""
+
+
+def _fixed(function: Callable[..., Any]) -> frozenset[str]:
+    """Arguments that a `functools.partial` gives by name: whoever made it has decided, and no model decides again."""
+    return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
 
 
 def object_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
@@ -69,7 +100,21 @@ def object_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
     result["additionalProperties"] = False
     if definitions:
         result["$defs"] = definitions
+    _drop_unspeakable(result)
     return result
+
+
+def _drop_unspeakable(schema: Any) -> None:
+    """Take out defaults that JSON has no word for (NaN, infinity); the types apply them all the same."""
+    if isinstance(schema, dict):
+        default = schema.get("default")
+        if isinstance(default, float) and not math.isfinite(default):
+            del schema["default"]
+        for part in schema.values():
+            _drop_unspeakable(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            _drop_unspeakable(part)
 
 
 def _require_passed_by_name(parameter: inspect.Parameter, where: str) -> None:
@@ -93,9 +138,12 @@ def _parameter(parameter: inspect.Parameter, hint: Any, where: str) -> Parameter
     if hint is object:
         hint = Any
     required = parameter.default is inspect.Parameter.empty
+    if type(parameter.default).__module__.partition(".")[0] == "pydantic" and hasattr(parameter.default, "metadata"):
+        raise BadTool(f"{where}: Field(...) is no default of a function; write `Annotated[..., Field(...)] = 3`")
     if parameter.default is None and not required:
         hint = Optional[hint]  # `x: str = None` means it  # noqa: UP045 - `|` cannot take every hint
     try:
+        hint = understood(hint)
         msgspec.json.schema_components([hint], schema_hook=_foreign_schema)
         msgspec.json.Decoder(hint, dec_hook=_never)
     except Exception as error:
@@ -132,9 +180,9 @@ def _resolved(annotation: Any, names: dict[str, Any], where: str) -> Any:
 
 def _visible_names(function: Callable[..., Any]) -> dict[str, Any]:
     """What a name in the function's annotations can mean, inner scopes last so that they win."""
-    inner = inspect.unwrap(function)
-    inner = getattr(inner, "func", inner)  # functools.partial
-    inner = getattr(inner, "__func__", inner)  # a bound method
+    inner = body_of(function)
+    if not inspect.isroutine(inner):  # an object that can be called
+        inner = body_of(type(inner).__call__)
     names: dict[str, Any] = dict(getattr(inner, "__globals__", None) or vars(sys.modules[type(inner).__module__]))
     for frame in reversed(list(_enclosing_frames(inner))):
         names.update(frame.f_locals)
@@ -166,7 +214,11 @@ def _foreign_schema(kind: type) -> dict[str, Any]:
     make = getattr(kind, "model_json_schema", None)
     if make is None or not hasattr(kind, "model_validate"):
         raise NotImplementedError  # what msgspec wants to hear for "not mine"
+    if "by_name" not in inspect.signature(kind.model_validate).parameters:
+        raise TypeError("models of pydantic before 2.11 are not supported")
     schema: dict[str, Any] = make(ref_template="#/$defs/{model}")
+    if '"writeOnly": true' in json.dumps(schema, default=text_of):
+        raise TypeError("a secret's value would be recorded as stars, and called with them; use str")
     return schema
 
 
@@ -174,7 +226,8 @@ def _lift_definitions(schema: Any, definitions: dict[str, Any]) -> None:
     """Move the `$defs` inside `schema` to where its references point: the top."""
     if isinstance(schema, dict):
         for name, definition in schema.pop("$defs", {}).items():
-            definitions.setdefault(name, definition)
+            if definitions.setdefault(name, definition) != definition:
+                raise BadTool(f"two different types of its arguments are called {name!r}; rename one")
             _lift_definitions(definition, definitions)
         for part in schema.values():
             _lift_definitions(part, definitions)

@@ -12,29 +12,47 @@ from typing import Any, Literal
 import msgspec
 
 from ...mailbox.message import Message
+from .approval_events import ApprovalChecked, ApprovalCheckRequested
 from .budget import Budget
+from .counting import Counted
 from .events import (
     ApprovalDenied,
     ApprovalExpired,
-    ApprovalGranted,
     ApprovalRequested,
+    BudgetRaised,
+    BudgetSet,
     CancelRequested,
+    ChildEnded,
+    ChildStarted,
+    CodeBegun,
+    CodeCalled,
+    CodeRequested,
+    CodeSuspended,
     LLMCallCompleted,
     LLMCallFailed,
     LLMCallRequested,
     MessageTold,
+    ProviderDown,
+    ProviderWaited,
     RunCancelled,
     RunCompleted,
     RunFailed,
+    RunForked,
     RunStarted,
+    StepCompleted,
+    SummaryRequested,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallInDoubt,
     ToolCallRequested,
     ToolCallSettled,
+    ToolsChanged,
+    TranscriptCompacted,
+    Trust,
 )
+from .question import Question, apply_to_question, asked
 
-RunStatus = Literal["not_started", "running", "awaiting_approval", "completed", "failed", "cancelled"]
+RunStatus = Literal["not_started", "running", "awaiting_approval", "provider_down", "completed", "failed", "cancelled"]
 
 FINISHED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 
@@ -59,6 +77,16 @@ class Call(msgspec.Struct):
     """Number of the node that let it go."""
     approved: str = ""
     """In doubt: the digest that was approved before; what is made again must still have it."""
+    child: str = ""
+    """Address of the child run that answers it, where it is a call of an agent."""
+    granted: Budget | None = None
+    """What that child may spend."""
+    question: Question | None = None
+    """held: what people are asked."""
+
+
+KEPT_BY_FORKS = ("goal", "model", "system_prompt", "max_llm_attempts", "agent", "guardrails", "goal_trust", "counted")
+"""What a fork takes over from its origin, besides the numbers of steps and calls."""
 
 
 class RunState(msgspec.Struct):
@@ -85,17 +113,70 @@ class RunState(msgspec.Struct):
     """The model call under way; 0 for none."""
     model_node: int = 0
     model_attempts: int = 0
+    compactions: int = 0
+    """How often the conversation was made shorter for this step."""
+    failing_since: float = 0.0
+    """When the model call under way failed first, in seconds since 1970; 0: it did not."""
+    down_since: float = 0.0
+    """The same, from when its provider counts as down; 0: it does not."""
+    unreadable: int = 0
+    """Answers one after the other that came to nothing (`run_model.FED_BACK`)."""
+    model_error: str = ""
+    """What the model call under way failed with last."""
     input_tokens: int = 0
     output_tokens: int = 0
     total_cost_usd: Decimal = Decimal(0)
+    agent: str = ""
+    """Which agent of the desk it is; "": the desk's own."""
+    guardrails: str = "validation"
+    goal_trust: Trust = "trusted"
+    scope: str = ""
+    """What its run id is unique in; "": the default pool, or it is older than scopes."""
+    parent: str = ""
+    """Address of the run whose child it is."""
+    parent_call: int = 0
+    depth: int = 0
+    """How many runs are above it."""
+    own_budget: Budget | None = None
+    """What `budget` was before a classifier lowered it, for as long as it is lowered."""
+    label: str = ""
+    """The classifier's."""
+    child_iterations: int = 0
+    """Of children that have ended; their tokens, cost and tool calls are in the run's own counts."""
+    first_step: int = 0
+    """Step at which it was forked: what came before was another run's."""
+    origin: str = ""
+    """Address of the run that it was forked from."""
+    origin_seq: int = 0
+    """Number of the last event of `origin` that it shares."""
+    elsewhere: dict[str, str] = {}
+    """Calls with side effects that the origin made beyond that event, by fingerprint (`forking`): which one."""
+    counted: Counted = msgspec.field(default_factory=Counted)
+    """What guardrails go by."""
     news: bool = False
     """Something was said that the model has not read."""
+    tools: dict[str, str] | None = None
+    """The versions of the tools it has, by name; None: of an older release, which did not look."""
     cancelling: bool = False
     cancelled_by: str = ""
     cancel_reason: str = ""
+    attempt: int = 0
+    """Of a run whose loop is somebody else's code: how often that was begun."""
+    waits: list[int] = []
+    """And the calls that it was suspended for."""
     final_answer: str | None = None
     failure_reason: str | None = None
     failure_detail: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its decisions and keys are named after: no other run of any pool has it."""
+        return f"{self.scope}:{self.run_id}" if self.scope else self.run_id
+
+    @property
+    def iterations(self) -> int:
+        """Model calls that count against the budget: its own, and those of its children."""
+        return self.step - self.first_step + self.child_iterations
 
     @property
     def total_tokens(self) -> int:
@@ -128,42 +209,147 @@ def fold(events: Iterable[Message]) -> RunState:
 
 def apply(state: RunState, event: Message) -> None:
     """Change `state` as `event` says."""
+    state.counted.note(event)
     match event:
-        case RunStarted():
-            _started(state, event)
+        case RunStarted() | RunForked():
+            _started(state, event) if isinstance(event, RunStarted) else _forked(state, event)
+        case BudgetSet() | BudgetRaised():
+            _rebudgeted(state, event)
         case LLMCallRequested():
             state.step, state.model_message, state.model_attempts = event.step, event.message, 0
             state.model_node = event.node
             state.news = False
+            state.compactions = 0
+            _works(state)
         case LLMCallFailed():
-            state.model_attempts = event.attempt
-            state.model_message = 0 if event.final else state.model_message
-            state.total_cost_usd += event.cost_usd
+            _failed(state, event)
+        case ProviderWaited() | ProviderDown():
+            _waits_for_provider(state, event)
+        case SummaryRequested():
+            state.model_message, state.model_node = event.message, event.node
+        case TranscriptCompacted():
+            _compacted(state, event)
         case LLMCallCompleted():
-            state.model_message = 0
+            state.model_message = state.unreadable = 0
+            _works(state)
             state.input_tokens += event.input_tokens
             state.output_tokens += event.output_tokens
             state.total_cost_usd += event.cost_usd
+        case CodeRequested() | CodeBegun() | CodeSuspended() | CodeCalled() | StepCompleted():
+            _apply_to_code(state, event)
         case MessageTold():
             state.news = True
+        case ToolsChanged():
+            _retooled(state, event)
         case CancelRequested():
             state.cancelling, state.cancelled_by, state.cancel_reason = True, event.by, event.reason
-        case RunCompleted():
-            state.status, state.final_answer = "completed", event.final_answer
-        case RunFailed():
-            state.status, state.failure_reason, state.failure_detail = "failed", event.reason, event.detail
-        case RunCancelled():
-            state.status, state.failure_detail = "cancelled", event.reason
+        case RunCompleted() | RunFailed() | RunCancelled():
+            _ended(state, event)
         case _:
             _apply_to_call(state, event)
     if not state.finished:
         _settle_status(state)
 
 
+def _ended(state: RunState, event: RunCompleted | RunFailed | RunCancelled) -> None:
+    match event:
+        case RunCompleted():
+            state.status, state.final_answer = "completed", event.final_answer
+        case RunFailed():
+            state.status, state.failure_reason, state.failure_detail = "failed", event.reason, event.detail
+        case RunCancelled():
+            state.status, state.failure_detail = "cancelled", event.reason
+
+
+def _rebudgeted(state: RunState, event: BudgetSet | BudgetRaised) -> None:
+    if isinstance(event, BudgetSet):
+        state.own_budget = state.budget if event.budget != state.budget else None
+        state.label = event.label
+    else:
+        state.own_budget = None
+    state.budget = event.budget
+
+
+def _waits_for_provider(state: RunState, event: ProviderWaited | ProviderDown) -> None:
+    if isinstance(event, ProviderWaited):
+        state.failing_since = state.failing_since or event.at
+    else:
+        state.down_since = event.since
+    state.model_error = event.error
+
+
 def _started(state: RunState, event: RunStarted) -> None:
     state.status, state.run_id, state.goal = "running", event.run_id, event.goal
     state.model, state.system_prompt, state.requested_by = event.model, event.system_prompt, event.requested_by
     state.started_at, state.budget, state.max_llm_attempts = event.at, event.budget, event.max_llm_attempts
+    state.agent, state.guardrails, state.goal_trust = event.agent, event.guardrails, event.goal_trust
+    state.scope, state.depth, state.elsewhere = event.scope, event.depth, dict(event.elsewhere)
+    state.parent, state.parent_call = event.parent, event.parent_call
+    state.tools = {tool.name: tool.version for tool in event.tools}
+
+
+def _forked(state: RunState, event: RunForked) -> None:
+    """What the origin was, without what it waited for, and with nothing spent."""
+    was = msgspec.convert(event.state, RunState)
+    for name in (*KEPT_BY_FORKS, "step", "calls"):
+        setattr(state, name, getattr(was, name))
+    state.status, state.run_id, state.scope, state.first_step = "running", event.run_id, event.scope, was.step
+    state.started_at, state.budget, state.elsewhere = event.at, event.budget, dict(event.elsewhere)
+    state.origin, state.origin_seq = event.origin, event.origin_seq
+    state.requested_by = event.requested_by
+    state.tools = {tool.name: tool.version for tool in event.tools}
+
+
+def _works(state: RunState) -> None:
+    state.failing_since = state.down_since = 0.0
+    state.model_error = ""
+
+
+def _failed(state: RunState, event: LLMCallFailed) -> None:
+    state.total_cost_usd += event.cost_usd
+    if event.lost:
+        return
+    state.model_attempts = event.attempt
+    if event.final:
+        state.model_message = 0
+        state.unreadable += 1
+        _works(state)
+    else:
+        state.failing_since, state.model_error = state.failing_since or event.at, event.error
+
+
+def _compacted(state: RunState, event: TranscriptCompacted) -> None:
+    state.model_message, state.model_node, state.model_attempts = event.message, event.node, 0
+    state.compactions += 1
+    state.input_tokens += event.input_tokens
+    state.output_tokens += event.output_tokens
+    state.total_cost_usd += event.cost_usd
+    _works(state)
+
+
+def _apply_to_code(
+    state: RunState, event: CodeRequested | CodeBegun | CodeSuspended | CodeCalled | StepCompleted
+) -> None:
+    match event:
+        case CodeRequested():
+            # Running the code takes the place that the model call has in other runs: somebody is at work.
+            state.model_message, state.model_node, state.waits = event.message, event.node, []
+        case CodeBegun():
+            state.attempt = event.attempt
+        case CodeSuspended():
+            state.model_message, state.waits = 0, event.waits
+        case CodeCalled():
+            state.step = max(state.step, event.step)
+        case StepCompleted():
+            state.input_tokens += event.input_tokens
+            state.output_tokens += event.output_tokens
+            state.total_cost_usd += event.cost_usd
+
+
+def _retooled(state: RunState, event: ToolsChanged) -> None:
+    gone = {tool.name for tool in event.removed}
+    kept = {name: version for name, version in (state.tools or {}).items() if name not in gone}
+    state.tools = kept | {tool.name: tool.version for tool in [*event.added, *event.changed]}
 
 
 def _apply_to_call(state: RunState, event: Message) -> None:
@@ -184,9 +370,12 @@ def _apply_to_call(state: RunState, event: Message) -> None:
                 event.tool_call_id,
                 event.decision,
                 event.reason,
+                question=asked(event),
             )
-        case ApprovalGranted():
-            return
+        case ApprovalCheckRequested() | ApprovalChecked():
+            held = state.pending.get(event.call)
+            if held is not None and held.question is not None and held.decision == event.decision:
+                apply_to_question(held.question, event)
         case ToolCallFailed():
             state.calls = max(state.calls, event.call)
             if event.final:
@@ -203,6 +392,16 @@ def _apply_to_call(state: RunState, event: Message) -> None:
                 call.attempts += 1
         case ToolCallSettled():
             _settled(state, event)
+        case ChildStarted():
+            if event.call in state.pending:
+                call = state.pending[event.call]
+                call.child, call.granted = event.child, event.budget
+        case ChildEnded():
+            state.child_iterations += event.iterations
+            state.tool_calls += event.tool_calls
+            state.input_tokens += event.input_tokens
+            state.output_tokens += event.output_tokens
+            state.total_cost_usd += event.cost_usd
         case _:
             return
 
@@ -238,4 +437,7 @@ def _settle_status(state: RunState) -> None:
     if state.status == "not_started":
         return
     waits = state.pending and all(call.status != "running" for call in state.pending.values())
-    state.status = "awaiting_approval" if waits and not state.model_message else "running"
+    if state.model_message:
+        state.status = "provider_down" if state.down_since else "running"
+    else:
+        state.status = "awaiting_approval" if waits else "running"

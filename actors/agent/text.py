@@ -46,7 +46,8 @@ def well_formed_values(value: Any, depth: int = 0) -> Any:
     """JSON values with all their texts well-formed.
 
     Raises:
-        ValueError: for NaN and infinity, which JSON does not have, and for deeper nesting than 64.
+        ValueError: for NaN and infinity, which JSON does not have, for whole numbers of more than 64 bits
+            (`require_short_numbers`), and for deeper nesting than 64.
     """
     if depth > MAX_DEPTH:
         raise ValueError(f"they are nested deeper than {MAX_DEPTH} levels")
@@ -55,6 +56,8 @@ def well_formed_values(value: Any, depth: int = 0) -> Any:
             return well_formed(value)
         case float() if not math.isfinite(value):
             raise ValueError(f"they hold {value}, which is not a JSON value")
+        case int():
+            require_short_numbers(value)
         case dict():
             return {
                 well_formed(key) if isinstance(key, str) else key: well_formed_values(item, depth + 1)
@@ -63,3 +66,22 @@ def well_formed_values(value: Any, depth: int = 0) -> Any:
         case list() | tuple():
             return [well_formed_values(item, depth + 1) for item in value]
     return value
+
+
+def require_short_numbers(values: Any) -> None:
+    """Refuse what a run's snapshot cannot hold, which would stop the run.
+
+    Raises:
+        ValueError: for whole numbers of more than 64 bits.
+    """
+    waiting = [values]
+    while waiting:
+        value = waiting.pop()
+        match value:
+            case int() if not -(1 << 63) <= value < 1 << 64:
+                size = value.bit_length()
+                raise ValueError(f"they hold a whole number of {size} bits; at most 64 can be kept, or a text")
+            case dict():
+                waiting.extend(value.values())
+            case list() | tuple():
+                waiting.extend(value)

@@ -20,15 +20,17 @@ from ..context import WorkerContext
 from ..directives import Fatal, Park, Reject, Transient
 from .arguments import Arguments, InvalidArguments
 from .digest import call_digest, decision_id
+from .events import Finding
+from .faults import NotBegun, is_permanent, retry_after_seconds
 from .foreign import contained
-from .messages import CallTool, ToolAnswered, ToolDoubted, ToolErred
+from .messages import CallChecked, CallTool, CheckCall, ToolAnswered, ToolDoubted, ToolErred
+from .rules import NO_RULES, Rules
 from .text import error_line
 from .tool import Tool
 
 log = logging.getLogger(__name__)
 
 FIRST_SECONDS = 1.0
-CAP_SECONDS = 30.0
 RECONCILE_SECONDS = 60.0
 """How long `reconcile` may take where the tool has no timeout."""
 
@@ -58,9 +60,22 @@ class ToolWorker(Worker, kind="tool"):
 
     concurrency = 128
 
-    def __init__(self, tools: Mapping[str, Tool], first_seconds: float = FIRST_SECONDS) -> None:
+    def __init__(
+        self, tools: Mapping[str, Tool], first_seconds: float = FIRST_SECONDS, rules: Rules = NO_RULES
+    ) -> None:
         self.tools = tools
         self.first_seconds = first_seconds
+        self.rules = rules
+
+    @on
+    async def check(self, message: CheckCall, ctx: WorkerContext) -> Message:
+        """What the tool's checks find. No attempt at the call: it is counted nowhere and has no effect of its own."""
+        checked = self._checked(message)
+        if isinstance(checked, str):
+            findings = [Finding("arguments", False, checked)]
+        else:
+            findings = await self.tools[message.tool].run_checks(checked, ctx.port.in_thread, ctx.port.deadline)
+        return CallChecked(message.decision, message.call, findings, message.at_release)
 
     def records_start(self, message: Message) -> bool:
         tool = self.tools.get(message.tool) if isinstance(message, CallTool) else None
@@ -69,7 +84,7 @@ class ToolWorker(Worker, kind="tool"):
     @on
     async def call(self, message: CallTool, ctx: WorkerContext) -> Message:
         tool = self.tools.get(message.tool)
-        checked = self._checked(message, tool)
+        checked = self._checked(message)
         if ctx.in_doubt and (tool is None or _doubtful(tool)):
             # First of all: whatever is wrong with the call now, it may have happened then.
             why = "its node died after it was started"
@@ -82,15 +97,16 @@ class ToolWorker(Worker, kind="tool"):
             return ToolErred(message.call, str(checked), ctx.attempt)
         return await self._attempt(message, tool, checked, ctx)
 
-    def _checked(self, message: CallTool, tool: Tool | None) -> Arguments | str:
+    def _checked(self, message: CallTool | CheckCall) -> Arguments | str:
         """The arguments, or why the call cannot be made."""
+        tool = self.tools.get(message.tool)
         if tool is None:
             return f"unknown tool: {message.tool}"
         try:
             arguments = tool.validate(message.arguments)
         except InvalidArguments as error:
             return f"invalid arguments: {error.problem}"
-        if message.digest and not self._approved(message, tool, arguments):
+        if isinstance(message, CallTool) and message.digest and not self._approved(message, tool, arguments):
             # What was approved is not what would run now: another version of the tool, or other arguments.
             return "superseded: the tool has changed since this call was approved"
         return arguments
@@ -102,9 +118,10 @@ class ToolWorker(Worker, kind="tool"):
 
     async def _attempt(self, message: CallTool, tool: Tool, arguments: Arguments, ctx: WorkerContext) -> Message:
         began = ctx.port.monotonic()
+        seconds = tool.timeout_seconds if tool.timeout_seconds is not None else self.rules.tool_seconds
         late = False
         try:
-            with ctx.port.deadline(tool.timeout_seconds) as scope:
+            with ctx.port.deadline(seconds) as scope:
                 try:
                     result = await contained(tool.call(arguments, message.idempotency_key, ctx.port.in_thread))
                 finally:
@@ -112,7 +129,7 @@ class ToolWorker(Worker, kind="tool"):
         except Exception as error:
             log.info("tool %s failed", tool.name, exc_info=error)
             # Cut off in the middle of its effect, or waiting in vain for an answer: that is the doubt of a crash.
-            reason = f"timed out after {tool.timeout_seconds or 0:g} s" if late else error_line(error)
+            reason = f"timed out after {seconds or 0:g} s" if late else error_line(error)
             doubt = _doubtful(tool) and (late or isinstance(error, TimeoutError))
             known = await self._reconcile(message, tool, arguments, ctx, reason) if doubt else None
             return known or self._failed(message, tool, error, reason, ctx, safe=doubt)
@@ -138,20 +155,28 @@ class ToolWorker(Worker, kind="tool"):
         self, message: CallTool, tool: Tool, error: Exception, reason: str, ctx: WorkerContext, *, safe: bool
     ) -> Message:
         """After an attempt without effect (`safe`: that was made sure of): again, or the error to the model."""
+        safe = safe or isinstance(error, NotBegun)
         repeatable = safe or not tool.side_effect or tool.on_doubt == "retry" or tool.takes_key
-        meant = isinstance(error, Reject | Park | Fatal)
-        if not repeatable or meant or ctx.attempt >= tool.attempts:
+        hopeless = isinstance(error, Reject | Park | Fatal) or is_permanent(error, tool.retries)
+        if not repeatable or hopeless or ctx.attempt >= (tool.retries.attempts or self.rules.tool_attempts):
             return ToolErred(message.call, reason, ctx.attempt)
         told = ToolErred(message.call, reason, ctx.attempt, final=False)
-        wait = error.after_seconds if isinstance(error, Transient) else None
+        wait = error.after_seconds if isinstance(error, Transient) else retry_after_seconds(error)
         if wait is None:
-            ceiling = min(CAP_SECONDS, self.first_seconds * 2.0 ** min(ctx.attempt - 1, 16))
+            first = self.first_seconds if tool.retries.first_seconds is None else tool.retries.first_seconds
+            ceiling = min(tool.retries.cap_seconds, first * 2.0 ** min(ctx.attempt - 1, 16))
             wait = ceiling * (0.5 + ctx.port.random() / 2)
         # Not `from error`: a directive among its causes must not decide here.
         raise Transient(reason, after_seconds=max(0.0, wait), notice=told, charge=True) from None
 
     def given_up(self, message: Message, error: str, ctx: WorkerContext) -> Message | None:
-        return ToolErred(message.call, error, ctx.attempt) if isinstance(message, CallTool) else None
+        match message:
+            case CallTool():
+                return ToolErred(message.call, error, ctx.attempt)
+            case CheckCall():
+                found = [Finding("checks", False, f"no answer: {error}")]
+                return CallChecked(message.decision, message.call, found, message.at_release)
+        return None
 
 
 def _doubtful(tool: Tool) -> bool:

@@ -105,7 +105,8 @@ class Stage:
     async def add_node(self, runtime: Runtime | None = None) -> Node:
         """One more process."""
         assert self._group is not None
-        node = Node(self.store, (runtime or self.runtime).tree, self.port)
+        runtime = runtime or self.runtime
+        node = Node(self.store, runtime.tree, self.port, runtime.settings)
         self._scopes[node] = anyio.CancelScope()
         self.nodes.append(node)
         self._group.start_soon(self._host, node)

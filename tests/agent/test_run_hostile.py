@@ -254,7 +254,7 @@ async def test_a_run_whose_own_turn_fails_stands_still_with_a_reason_and_alone(m
     async with Stage(llm, [act]) as stage:
         good = await stage.begin()
         with monkeypatch.context() as patched:
-            patched.setattr("callboard.actors.agent.run.judge", broken)
+            patched.setattr("callboard.actors.agent.run_calls.judge_all", broken)
             bad = [await stage.begin() for _ in range(6)]
             await stage.advance(60)
         for run in bad:

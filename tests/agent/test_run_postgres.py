@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from callboard import LLMResponse, NodeSettings, PostgresStore, Runtime, create_schema, tool
+from callboard import AgentSpec, LLMResponse, NodeSettings, PostgresStore, Runtime, create_schema, tool
 from callboard.actors.agent.events import ToolCallCompleted
 from callboard.actors.llm.client import ToolCall
 from callboard.mailbox.errors import AlreadyDecided
@@ -103,3 +103,43 @@ async def test_a_withdrawn_attempt_is_gone(dsn: str) -> None:
         assert (state.status, state.failure_detail) == ("cancelled", "enough")
         assert await desk.store.peek(desk.runs.address(run)) == []
         await verified(desk, run)
+
+
+async def test_two_pools_with_the_same_run_id_share_no_decision_and_no_key(dsn: str) -> None:
+    keys: list[str] = []
+
+    @tool(side_effect=True, requires_approval=True)
+    async def pay(amount: int, idempotency_key: str) -> int:
+        """Pay."""
+        keys.append(idempotency_key)
+        return amount
+
+    llm = script(asks(("pay", {"amount": 1})), says("ok"))
+    for name in ("agents", "others"):
+        async with await runtime(dsn, llm, [pay], name=name) as desk:
+            run = await desk.start("go", run_id="same")
+            assert run.state.status == "awaiting_approval"
+            await desk.approve("same", "ann")
+            assert (await desk.resume("same")).status == "completed"
+            await verified(desk, "same")
+    assert len(set(keys)) == 2
+
+
+async def test_a_fork_and_a_child_run_on_postgres(dsn: str) -> None:
+    child = script(asks(("look", {"n": 2})), says("42"))
+
+    @tool
+    async def look(n: int) -> int:
+        """Look."""
+        return n
+
+    llm = script(asks(("expert", {"goal": "how many?"})), lambda m: says(m[-1].content), lambda m: says(m[-1].content))
+    agents = [AgentSpec("expert", "Knows.", "", (look,), llm=child)]
+    async with await runtime(dsn, llm, [], agents=agents) as desk:
+        run = await desk.start("go", run_id="o")
+        assert run.state.final_answer == '{"answer":"42"}'
+        fork = await desk.fork("o", say="and now?")
+        assert (await desk.resume(fork)).final_answer == "and now?"
+        for name in ("o", "o.1", fork):
+            await verified(desk, name)
+        assert await desk.store.dead_letters() == []

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from callboard import FunctionLLM, InMemoryStore, LLMResponse, Runtime, tool
+from callboard import FunctionLLM, InMemoryStore, LLMResponse, NodeSettings, Runtime, tool
 from callboard.actors.agent.events import ToolCallCompleted
 from callboard.actors.agent.messages import ModelAnswered, ModelFailed, ToolAnswered, ToolDoubted, ToolErred
 from callboard.actors.system import AskFailed
@@ -69,7 +69,9 @@ async def test_w01_two_runtimes_race_on_one_run_and_do_everything_once(at_once: 
 
 async def test_w01_four_nodes_and_a_hundred_runs_of_ten_calls_each() -> None:
     ledger, llm, store = Ledger(), model(10, at_once=True), InMemoryStore()
-    runtimes = [Runtime(store, llm, ledger.tools) for _ in range(4)]
+    # The lease is long: a node that a busy machine starves is superseded, and what it had bought is bought again.
+    settings = NodeSettings(lease_seconds=60)
+    runtimes = [Runtime(store, llm, ledger.tools, settings=settings) for _ in range(4)]
     done: list[str] = []
 
     async def start(runtime: Runtime, goal: str) -> None:

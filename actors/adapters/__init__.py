@@ -1,0 +1,1 @@
+"""Other people's loops, graphs and tools, made durable: one file an adapter, none of which the core imports."""
