@@ -8,6 +8,8 @@
 
 KILL_AFTER_EVENT=N       kill -9 itself as soon as the N-th event of any run is on disk, before anything follows from it
 KILL_AFTER_EFFECT=1      kill -9 itself between a refund's effect and its record, once (KILL_MARK names a file)
+KILL_IN_MODEL=#N         kill -9 itself in the middle of the model call that sees N answers of tools, once
+HOST=native|loop|graph   whose loop it is: Callboard's, a `while` loop of somebody's own, or a LangGraph graph
 """
 
 import json
@@ -31,6 +33,7 @@ from callboard import (
     tool,
 )
 from callboard.actors import committer
+from callboard.actors.adapters.loop_runtime import LoopRuntime
 from callboard.actors.agent.budget import Budget
 
 DSN = os.environ.get("DATABASE_URL", "")
@@ -91,9 +94,14 @@ async def policy(messages: Sequence[ChatMessage], tools: object, system_prompt: 
     goal = messages[0].content
     answered = [message for message in messages if message.role == "tool"]
     await note("model_call", f"{goal} #{len(answered)}", "")
+    if os.environ.get("KILL_IN_MODEL") == f"#{len(answered)}" and first_time():
+        os.kill(os.getpid(), signal.SIGKILL)
     kind, _, rest = goal.partition(" ")
     if kind == "refund" and not answered:
         return LLMResponse(tool_calls=[refund_call(rest, 6400)])
+    if kind == "batch" and not answered:
+        looks = [{"id": f"l-{n}", "name": "look_up", "arguments": {"order_id": f"{rest}-{n}"}} for n in (1, 2)]
+        return LLMResponse(tool_calls=[refund_call(rest, 6400), *looks])
     if kind == "three" and not answered:
         return LLMResponse(tool_calls=[refund_call(f"{rest}-{n}", 10 * n) for n in (1, 2, 3)])
     if kind == "ten" and len(answered) < 10:
@@ -101,6 +109,8 @@ async def policy(messages: Sequence[ChatMessage], tools: object, system_prompt: 
         return LLMResponse(tool_calls=[call])
     if kind == "slow" and not answered:
         return LLMResponse(tool_calls=[{"id": "s", "name": "slow", "arguments": {"order_id": rest}}])
+    if kind == "batch":
+        return LLMResponse(content=" ".join(message.content for message in answered))
     return LLMResponse(content=f"done after {len(answered)} answers")
 
 
@@ -124,7 +134,17 @@ def make_runtime() -> Runtime:
     )
     budget = Budget(max_iterations=50, max_tokens=None)
     tools = [issue_refund, look_up, slow]
-    return Runtime(PostgresStore(DSN), FunctionLLM(policy), tools, budget=budget, settings=settings)
+    store = PostgresStore(DSN)
+    match os.environ.get("HOST", "native"):
+        case "loop":
+            from .own_loop import code
+
+            return LoopRuntime(store, code, tools=tools, name="agents", settings=settings)
+        case "graph":
+            from .own_graph import runtime
+
+            return runtime(store, tools, settings)
+    return Runtime(store, FunctionLLM(policy), tools, budget=budget, settings=settings)
 
 
 async def main(arguments: list[str]) -> None:

@@ -1,0 +1,1 @@
+"""Loops and graphs of other people's making, hosted: replayed, fenced, held, resumed."""
