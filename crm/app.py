@@ -16,19 +16,28 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 
-from callboard.actors.agent.model_worker import ModelWorker
+from callboard.actors.agent.classifier import RuleClassifier
+from callboard.actors.agent.configured import configured
+from callboard.actors.agent.model_worker import FIRST_SECONDS, ModelWorker
+from callboard.actors.agent.rules import Rules
 from callboard.actors.agent.run import Parts, Run
+from callboard.actors.agent.tool_worker import FIRST_SECONDS as TOOL_FIRST_SECONDS
 from callboard.actors.agent.tool_worker import ToolWorker, toolbox
 from callboard.actors.app import App, Surroundings
 from callboard.actors.approval import Approvals
+from callboard.actors.llm.choice import client_from
+from callboard.actors.llm.client import LLMClient
+from callboard.actors.llm.prices import prices_from
 from callboard.actors.spec import Child, Supervisor
 from callboard.mailbox.errors import UsageError
 from callboard.persistence.postgres.database import Database
 
+from .guardrails import GUARDRAIL, GUARDRAILS
 from .load import load
 from .model import DeskModel
 from .money import AfterEffect
@@ -40,6 +49,8 @@ from .tools import desk_tools
 
 AGENTS = "/crm/desk/agent"
 MAX_TICKETS = 1_000
+DESK_RULES = Rules(classifier=RuleClassifier(), guardrail=GUARDRAIL, guardrails=GUARDRAILS)
+"""What `callboard.toml` does not say otherwise: a short question gets a small budget."""
 PARTS = Parts(model="/crm/model", tool="/crm/tool", approvals="/crm/approvals")
 
 
@@ -49,7 +60,8 @@ async def open_desk(surroundings: Surroundings) -> AsyncIterator[Supervisor]:
 
     Options: `tickets=N` writes N tickets, `T-0001` and on, into a desk that has none. `hang_once=FILE` makes the first
     node to create FILE hang between the commit of a refund and its return, after saying so in a line on standard
-    output: the demonstration and the tests kill it there.
+    output: the demonstration and the tests kill it there. `model=SPEC` names a real model (see `llm.choice`), as does
+    `[model]` of `callboard.toml`.
 
     Raises:
         UsageError: an option that cannot be.
@@ -62,22 +74,39 @@ async def open_desk(surroundings: Surroundings) -> AsyncIterator[Supervisor]:
     hang = surroundings.options.get("hang_once")
     after_effect = _hang_once(Path(hang)) if hang else None
     async with await Database.open(surroundings.dsn, role=installation.role) as database:
-        yield desk_tree(database, surroundings.node, after_effect)
+        rules = configured(surroundings.configuration, DESK_RULES)
+        yield desk_tree(database, surroundings.node, after_effect, rules, _model(surroundings))
 
 
-def desk_tree(database: Database, node: str, after_effect: AfterEffect | None = None) -> Supervisor:
-    """The desk's supervision tree."""
+def _model(surroundings: Surroundings) -> LLMClient:
+    """The model that an option or `callboard.toml` names; the offline one where neither does."""
+    table = surroundings.configuration.get("model", {})
+    spec = surroundings.options.get("model") or str(table.get("spec", ""))
+    if not spec:
+        return DeskModel()
+    return client_from(spec, environ=os.environ, prices=prices_from(table.get("prices", {})))
+
+
+def desk_tree(
+    database: Database,
+    node: str,
+    after_effect: AfterEffect | None = None,
+    rules: Rules = DESK_RULES,
+    llm: LLMClient | None = None,
+) -> Supervisor:
+    """The desk's supervision tree; `llm`: the model, by default the offline one."""
     box = toolbox(desk_tools(database, node=node, after_effect=after_effect))
+    rules = replace(rules, tools=box)
     specs = tuple(tool.spec() for tool in box.values())
     # A run that fails stands failed, with its reason: there is nothing that a restart would mend.
-    agents = Child(Run, "agent", restart="temporary", pool=True, args=(PARTS, box))
+    agents = Child(Run, "agent", restart="temporary", pool=True, args=(PARTS, box, rules))
     return Supervisor(
         "crm",
         strategy="rest_for_one",
         children=(
             Child(Approvals, "approvals"),
-            Child(ModelWorker, "model", args=(DeskModel(), specs)),
-            Child(ToolWorker, "tool", args=(box,)),
+            Child(ModelWorker, "model", args=(llm or DeskModel(), specs, FIRST_SECONDS, rules)),
+            Child(ToolWorker, "tool", args=(box, TOOL_FIRST_SECONDS, rules)),
             Child(Mailer, "mailer", args=(database,)),
             Child(Outbox, "outbox", args=("/crm/mailer",)),
             Supervisor("desk", (agents,)),

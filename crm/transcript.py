@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from callboard.actors.agent.transcript import EDITED
+from callboard.actors.guard.delimit import unmarked
 from callboard.actors.llm.client import ChatMessage
 
 _TICKET = re.compile(r"\bticket\s+([A-Za-z0-9][\w-]*)", re.IGNORECASE)
@@ -74,8 +76,11 @@ def _calls(messages: Sequence[ChatMessage]) -> Iterator[Call]:
 def _result(content: str | None) -> Mapping[str, Any]:
     if content is None:
         return {"error": "the call was not answered"}
+    said = unmarked(content)
+    if said.startswith(EDITED):
+        said = said.partition("\n")[2]  # what a person changed is no news here: the result tells what was done
     try:
-        result = json.loads(content)
+        result = json.loads(said)
     except ValueError:
-        return {"error": content}  # the runtime's own sentences, such as a denial, may come as plain text
+        return {"error": said}  # the runtime's own sentences, such as a denial, may come as plain text
     return result if isinstance(result, dict) else {"error": content}

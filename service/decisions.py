@@ -4,13 +4,14 @@ The decision row is the arbiter: whatever is checked here is checked on a row th
 moment, and the store's compare-and-set on status and digest has the last word.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from ..actors.agent.runs import NotAwaiting
-from ..mailbox.errors import AlreadyDecided, Conflict, NotFound, UsageError
+from ..actors.agent.runs import NotAwaiting, Runs
+from ..mailbox.errors import AlreadyDecided, CallboardError, Conflict, NotFound, StoreUnavailable, UsageError
 from ..persistence.rows import Decision, DecisionStatus, Verdict
+from .argument_paths import with_changes
 from .lookup import find_run, is_text, run_id_of
 from .money import require_repeated
 from .operations import Operations
@@ -56,8 +57,9 @@ class Decisions:
         rows = await self.store.decisions(status=status, limit=limit)
         return [_view(row) for row in rows]
 
-    async def find(self, given: str, *, call: int | None = None) -> ApprovalView:
-        """The approval that `given` names: its id, or a run (see `find_run`) that waits for one, or for `call`.
+    async def find(self, given: str, *, call: int | None = None, status: DecisionStatus = "pending") -> ApprovalView:
+        """The approval that `given` names: its id, or a run (see `find_run`) that waits for one, or for `call`; or has
+        one in another `status`.
 
         Raises:
             NotFound: neither. Conflict: the run waits for none, or for several and `call` does not say which.
@@ -68,21 +70,27 @@ class Decisions:
         try:
             address = await find_run(self.store, given)
         except NotFound:
+            run, _, number = given.rpartition(".")  # RUN.CALL, whatever pool the run is in
+            if run and call is None and number.isdecimal() and len(number) < 10:
+                return await self.find(run, call=int(number), status=status)
             raise NotFound(f"no approval and no run {given[:80]!r}; `callboard approvals` lists what waits") from None
-        rows = await self.store.decisions(run=address, limit=1_000)
-        return _view(_meant(rows, run_id_of(address), call))
+        # Those first: a long run has more decisions than are looked at, but few of one status at a time.
+        rows = await self.store.decisions(run=address, status=status, limit=1_000)
+        if not any(call is None or row.call == str(call) for row in rows):
+            rows = await self.store.decisions(run=address, limit=1_000)
+        return _view(_meant(rows, run_id_of(address), call, status))
 
     async def decide(self, given: str, answer: Answer, *, call: int | None = None) -> ApprovalView:
-        """Decide one gated call; how it is recorded.
+        """Decide one gated call; how it is recorded. Where several people have to approve, it is pending until then.
 
         Raises:
             NotFound, Conflict: as `find`. UsageError: the call lets money go, and its sums were not repeated. Conflict:
-            the digest is another one. AlreadyDecided, Expired: somebody, or time, was first.
+            the digest is another one. NotAllowed: a policy wants somebody else. AlreadyDecided, Expired: somebody, or
+            time, was first.
         """
-        if len(answer.note) > MAX_NOTE_CHARS or len(answer.label) > MAX_LABEL_CHARS:
-            raise UsageError(f"a note may have {MAX_NOTE_CHARS} characters and a label {MAX_LABEL_CHARS}")
+        _require_words(answer.note, answer.label)
         view = await self.find(given, call=call)
-        self._require_pending(view, await self.store.now())
+        await self._require_pending(view)
         _require_digest(view, answer.expect_digest)
         if answer.lets_go(view) or answer.amounts:
             require_repeated(view.money, answer.amounts, whose=f"approval {view.id}")
@@ -91,23 +99,94 @@ class Decisions:
             return _view(await self.client.decide(verdict))
         except AlreadyDecided:
             # Somebody was first between the two; the row says who, and whether it was time.
-            self._require_pending(await self.find(view.id), await self.store.now())
+            await self._require_pending(await self.find(view.id))
             raise
 
-    def _require_pending(self, view: ApprovalView, now: float) -> None:
+    async def decide_many(self, wanted: Sequence[tuple[str, Answer]]) -> "Outcomes":
+        """Decide several, one after the other; what became of each. One that fails stops none of the others.
+
+        Raises:
+            StoreUnavailable: of those that come after, nothing is known; to do it all again is safe.
+        """
+        outcomes: Outcomes = []
+        for given, answer in wanted:
+            try:
+                outcomes.append(Outcome(given, await self.decide(given, answer)))
+            except StoreUnavailable:
+                raise
+            except CallboardError as error:
+                outcomes.append(Outcome(given, None, error))
+        return outcomes
+
+    async def take_back(self, given: str, *, note: str = "", label: str = "", call: int | None = None) -> ApprovalView:
+        """Take back an approval in its release hold: it is pending again, and nobody has approved it.
+
+        Raises:
+            NotFound, Conflict: as `find`; or there is no approval. AlreadyDecided: it was let go, and when.
+        """
+        _require_words(note, label)
+        view = await self.find(given, call=call, status="approved")
+        return _view(await self.client.take_back(view.id, self.principal, note=note, label=label))
+
+    async def edit(
+        self, given: str, changed: Mapping[str, Any], wish: Answer, *, call: int | None = None, seconds: float = 0.0
+    ) -> tuple[ApprovalView, ApprovalView | None]:
+        """Have a held call asked for with other values, by their paths (REMOVED takes one out). What was asked, and is
+        superseded now; and what is asked instead, if the run has asked within `seconds`.
+
+        Raises:
+            as `decide`; UsageError: a path that leads nowhere. BadMessage: arguments that are too large.
+        """
+        _require_words(wish.note, wish.label)
+        view = await self.find(given, call=call)
+        await self._require_pending(view)
+        _require_digest(view, wish.expect_digest)
+        arguments = with_changes(view.arguments, changed)
+        try:
+            old = await self.client.edit(
+                view.id, arguments, self.principal, digest=view.digest, note=wish.note, label=wish.label
+            )
+        except AlreadyDecided:
+            await self._require_pending(await self.find(view.id))
+            raise
+        pool = old.run.rpartition(":")[0]
+        new = await Runs(self.client, pool).replacement(old, seconds=seconds)
+        return _view(old), None if new is None else _view(new)
+
+    async def _require_pending(self, view: ApprovalView) -> None:
         """Refuse at once, and with the first decider's name, what cannot be decided any more."""
-        overdue = view.status == "pending" and 0 < view.expires_at <= now
+        overdue = view.status == "pending" and 0 < view.expires_at <= await self.store.now()
         if view.status == "expired" or overdue:
             raise Expired(f"approval {view.id} expired, which means no; the run goes on without the call")
         if view.status != "pending":
             who = view.decided_by or "the system"
             when = f" at {moment(view.decided_at)}" if view.decided_at else ""
-            raise AlreadyDecided(f"approval {view.id} was {view.status} by {who}{when}; a decision is made once")
+            rows = await self.store.decisions(run=view.run_address, limit=1_000)
+            anew = next((row.id for row in reversed(rows) if row.replaces == view.id), "")
+            more = f"it is asked anew as {anew}: look at that" if anew else "a decision is made once"
+            raise AlreadyDecided(f"approval {view.id} was {view.status} by {who}{when}; {more}")
 
 
-def _meant(rows: Sequence[Decision], run_id: str, call: int | None) -> Decision:
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one of several decisions: how it is recorded, or why it is not."""
+
+    given: str
+    view: ApprovalView | None
+    error: CallboardError | None = None
+
+
+Outcomes = list[Outcome]
+
+
+def _require_words(note: str, label: str) -> None:
+    if len(note) > MAX_NOTE_CHARS or len(label) > MAX_LABEL_CHARS:
+        raise UsageError(f"a note may have {MAX_NOTE_CHARS} characters and a label {MAX_LABEL_CHARS}")
+
+
+def _meant(rows: Sequence[Decision], run_id: str, call: int | None, status: DecisionStatus) -> Decision:
     named = [row for row in rows if call is None or row.call == str(call)]
-    pending = [row for row in named if row.status == "pending"]
+    pending = [row for row in named if row.status == status]
     if len(pending) == 1:
         return pending[0]
     if pending:

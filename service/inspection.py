@@ -111,7 +111,10 @@ class Inspection:
             waiting=await store.peek(address, limit=LOOKED_AT),
             calls=await store.calls(address, limit=LOOKED_AT),
             timers=await store.timers(address),
-            decisions=await store.decisions(status="pending", run=address, limit=LOOKED_AT),
+            decisions=[
+                *await store.decisions(status="pending", run=address, limit=LOOKED_AT),
+                *await store.decisions(status="approved", run=address, limit=LOOKED_AT),
+            ],
         )
 
     # --- asking something of an actor --------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from ..persistence.store import Store
 
 KIND = "run"
 START = "run.start"
+BEGINNINGS = (START, "run.fork", "run.start_child")
+"""Messages that begin a run."""
 WAITING = 1_000
 """How many runs that no node has taken yet are looked at."""
 LAST = chr(0x10FFFF)
@@ -50,7 +52,7 @@ async def find_run(store: Store, given: str) -> str:
 
 async def pools(store: Store) -> list[str]:
     """The addresses of all pools that have runs, recorded ones included."""
-    waiting = await store.waiting(START, limit=WAITING)
+    waiting = [view for begin in BEGINNINGS for view in await store.waiting(begin, limit=WAITING)]
     recorded = {family_of(view.envelope.recipient).rpartition(":")[0] for view in waiting}
     found: list[str] = []
     after = ""
@@ -87,12 +89,12 @@ async def _exists(store: Store, address: str) -> bool:
     if row is not None:
         return row.kind == KIND
     waiting = await store.peek(address, limit=10)
-    return any(view.envelope.type == START for view in waiting)
+    return any(view.envelope.type in BEGINNINGS for view in waiting)
 
 
 async def _beginning(store: Store, start: str) -> list[str]:
     rows = await store.actors(kind=KIND, prefix=start, limit=_SHOWN + 1)
-    waiting = await store.waiting(START, limit=WAITING)
+    waiting = [view for begin in BEGINNINGS for view in await store.waiting(begin, limit=WAITING)]
     names = {row.address for row in rows} | {view.envelope.recipient for view in waiting}
     # Not one beneath it: `/desk/agent:42/run:1` does not begin like `42`.
     return sorted(name for name in names if name.startswith(start) and "/" not in name[len(start) :])

@@ -85,7 +85,9 @@ def read_amount(text: str) -> Decimal | None:
         number = Decimal(text.strip().replace("_", ""))
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None
+    # By its size, before it is reckoned with or written out: "1e-999999999" would take a gigabyte of a screen.
+    exponent = number.as_tuple().exponent
+    return number if isinstance(exponent, int) and abs(exponent) <= _MAX_DIGITS else None
 
 
 def require_repeated(sums: Sequence[Money], typed: Sequence[str], *, whose: str) -> None:

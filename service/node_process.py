@@ -22,6 +22,7 @@ from ..actors.blame import UNWATCHED, Blame, BlameFile
 from ..actors.node import Node, NodeSettings
 from ..persistence.port import Port, RealPort
 from .applications import opened
+from .configuration import read_configuration
 from .quarantine import QuarantineProcess
 from .settings import Settings
 from .wiring import find_database, open_store_at
@@ -82,7 +83,7 @@ async def run_node(
     port = port or RealPort()
     label = label or default_label()
     dsn = await find_database(settings)
-    surroundings = Surroundings(dsn, label, dict(options))
+    surroundings = Surroundings(dsn, label, dict(options), read_configuration().tables)
     async with open_store_at(dsn, create=not settings.dsn) as store, opened(app, surroundings) as tree:
         watched = UNWATCHED if blame < 0 else BlameFile.inherited(blame)
         quarantine = QuarantineProcess(name, options, settings, dsn, label=label, port=port) if name else None

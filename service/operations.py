@@ -9,7 +9,8 @@ from hashlib import sha256
 
 import msgspec
 
-from ..actors.agent.messages import StartRun
+from ..actors.agent.budget import Budget
+from ..actors.agent.messages import ForkRun, StartChild, StartRun
 from ..actors.agent.runs import Runs, Verification
 from ..actors.app import App
 from ..actors.client import Client
@@ -17,7 +18,7 @@ from ..mailbox.errors import UsageError
 from ..persistence.port import Port
 from ..persistence.rows import ActorRow, MessageView
 from ..persistence.store import Store
-from .lookup import KIND, START, WAITING, find_run, pool_of, run_id_of
+from .lookup import BEGINNINGS, KIND, WAITING, find_run, pool_of, run_id_of
 from .views import RunLine, RunList, RunView, Submitted, Trace, approval_view
 
 NUMBER_SECONDS = 600.0
@@ -55,7 +56,7 @@ class Operations:
             after = page[-1].address
         known = {line.address for line in found} if not status else set()
         if status in ("", RECORDED):
-            waiting = await self.store.waiting(START, limit=WAITING)
+            waiting = [view for begin in BEGINNINGS for view in await self.store.waiting(begin, limit=WAITING)]
             found += [_recorded(view) for view in waiting if view.envelope.recipient not in known]
         found.sort(key=lambda line: (-line.started_at, line.run_id))
         return RunList(found[:limit], complete=seen < SCANNED and len(found) <= limit)
@@ -98,8 +99,10 @@ class Operations:
 
     # --- changing ----------------------------------------------------------------------------------------------
 
-    async def submit(self, app: App, goal: str, *, run_id: str = "", client_id: str = "") -> Submitted:
-        """Record a run of an application; whoever serves it begins it.
+    async def submit(
+        self, app: App, goal: str, *, run_id: str = "", client_id: str = "", budget: Budget | None = None
+    ) -> Submitted:
+        """Record a run of an application; whoever serves it begins it. `budget`: None for the usual one.
 
         With a `client_id` a repeated submission is the same submission: it names the run unless `run_id` does.
 
@@ -113,7 +116,7 @@ class Operations:
             run_id = sha256(f"{app.runs} {client_id}".encode(errors="surrogatepass")).hexdigest()[:32]
         runs = Runs(self.client, app.runs)
         run_id = run_id or self.client.port.token()
-        start = StartRun(goal, system_prompt=app.system_prompt, requested_by=self.principal)
+        start = StartRun(goal, budget or Budget(), system_prompt=app.system_prompt, requested_by=self.principal)
         address = runs.address(run_id)
         new = await self.client.send(address, start, client_id=client_id or f"start {run_id}")
         return Submitted(run_id, address, new)
@@ -126,6 +129,16 @@ class Operations:
         await self._runs_at(address).tell(run_id_of(address), text, by=self.principal)
         return run_id_of(address)
 
+    async def fork(
+        self, given: str, at: int | None = None, *, run_id: str = "", say: str = "", note: str = ""
+    ) -> tuple[str, str]:
+        """Record a run that goes on from event `at` of another one; the ids of both. Raises as `Runs.fork`."""
+        address = await find_run(self.store, given)
+        origin = run_id_of(address)
+        runs = self._runs_at(address)
+        new = await runs.fork(origin, at, new_id=run_id, say=say, note=note, by=self.principal)
+        return origin, new
+
     async def cancel(self, given: str, *, reason: str = "") -> str:
         """Ask a run to begin nothing more and end; its id. Raises as `tell`."""
         address = await find_run(self.store, given)
@@ -135,10 +148,17 @@ class Operations:
 
 def _recorded(view: MessageView) -> RunLine:
     """A run that no node has taken yet, as the message that starts it says."""
-    start = view.envelope.message()
-    assert isinstance(start, StartRun)
-    address = view.envelope.recipient
-    return RunLine(run_id_of(address), address, RECORDED, start.goal[:200], started_at=view.sent_at)
+    start, address = view.envelope.message(), view.envelope.recipient
+    line = RunLine(run_id_of(address), address, RECORDED, "", started_at=view.sent_at)
+    match start:
+        case ForkRun():
+            goal, origin = str(start.state.get("goal", "")), run_id_of(start.origin)
+            return msgspec.structs.replace(line, goal=goal[:200], origin=origin)
+        case StartChild():
+            return msgspec.structs.replace(line, goal=start.start.goal[:200])
+        case StartRun():
+            return msgspec.structs.replace(line, goal=start.goal[:200])
+    return line
 
 
 def _line(row: ActorRow) -> RunLine:
@@ -155,5 +175,6 @@ def _line(row: ActorRow) -> RunLine:
         cost_usd=str(summary.get("cost_usd", "0")),
         started_at=float(summary.get("started_at", 0.0)),
         waits_for=str(summary.get("waits_for", "")),
+        origin=str(summary.get("origin", "")),
         detail=row.reason if stopped else str(summary.get("detail", "")),
     )

@@ -8,23 +8,29 @@ also where a handler does not let the event loop turn: a thread of its own waits
 import os
 import sys
 from collections.abc import Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import anyio
 import msgspec
 
 from ..actors.app import Surroundings
+from ..actors.client import Client
 from ..actors.quarantine import Undecided, Verdict, decode_trial, rehearse
 from ..mailbox.errors import CallboardError
+from ..mailbox.message import Message
+from ..mailbox.request import Request
 from ..persistence.port import Port, RealPort
 from ..persistence.rows import EventRow
 from .applications import load_app, opened
+from .configuration import read_configuration
 from .logs import configure_logging
 from .quarantine import LENGTH_BYTES, READY, Setup
 from .settings import Settings, read_settings
 from .wiring import open_store_at
 
 ORPHANED = 70
+ASKING_SECONDS = 3_600.0
+"""For how long it leases a client's number; it lasts for one message."""
 
 
 def main() -> int:
@@ -50,7 +56,7 @@ def main() -> int:
 
 async def _serve(setup: Setup, settings: Settings, questions: BinaryIO, answers: BinaryIO) -> None:
     port = RealPort()
-    surroundings = Surroundings(settings.dsn, setup.label, setup.options)
+    surroundings = Surroundings(settings.dsn, setup.label, setup.options, read_configuration().tables)
     async with opened(load_app(setup.app), surroundings) as tree:
         _write(answers, READY)
         content = await port.in_thread(_read, questions)
@@ -62,9 +68,15 @@ async def _serve(setup: Setup, settings: Settings, questions: BinaryIO, answers:
             async with open_store_at(settings.dsn) as store:
                 return await store.journal(address, after=after)
 
+        async def ask(address: str, request: Request[Any], *, seconds: float) -> Message:
+            async with open_store_at(settings.dsn) as store:
+                client = Client(store, port, number_seconds=ASKING_SECONDS)
+                answer: Message = await client.ask(address, request, seconds=seconds)
+                return answer
+
         verdict: Verdict
         try:
-            verdict = await rehearse(decode_trial(content), tree, port, journal)
+            verdict = await rehearse(decode_trial(content), tree, port, journal, ask)
         except CallboardError as error:
             # Not the handler's doing, so not an exit either: that would condemn it.
             verdict = Undecided(str(error))

@@ -11,6 +11,7 @@ from ..mailbox.message import decode_tagged
 from ..persistence.port import Port, RealPort
 from ..persistence.store import Store
 from .applications import opened
+from .configuration import read_configuration
 from .node_process import default_label, node_settings
 from .operations import Operations
 from .settings import Settings
@@ -47,11 +48,12 @@ async def run_here(
     port = port or RealPort()
     label = default_label()
     dsn = await find_database(settings)
-    surroundings = Surroundings(dsn, label, dict(options))
+    configuration = read_configuration()
+    surroundings = Surroundings(dsn, label, dict(options), configuration.tables)
     async with open_store_at(dsn, create=not settings.dsn) as store, opened(app, surroundings) as tree:
         operations = Operations(store, settings.principal, port)
         node = Node(store, tree, port, node_settings(settings, label))
-        submitted = await operations.submit(app, goal, run_id=run_id)
+        submitted = await operations.submit(app, goal, run_id=run_id, budget=configuration.budget)
         recorded(submitted)
         async with anyio.create_task_group() as group:
             port.spawn(group, node.run, name="node")

@@ -8,6 +8,8 @@ import unicodedata
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Control, format (bidi, zero width), surrogate, line and paragraph separator."""
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and marks that nobody sees: with one of them, two names look like one."""
 
 
 def safe(text: str, *, lines: bool = False) -> str:
@@ -15,7 +17,11 @@ def safe(text: str, *, lines: bool = False) -> str:
     if text.isascii() and text.isprintable():
         return text
     kept = "\n\t" if lines else ""
-    return "".join(c if c in kept or unicodedata.category(c) not in _INVISIBLE else _escaped(c) for c in text)
+    return "".join(c if c in kept or not _is_hidden(c) else _escaped(c) for c in text)
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in _INVISIBLE or character in _BLANK
 
 
 def _escaped(character: str) -> str:

@@ -11,12 +11,26 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..actors.agent.approval_events import (
+    ApprovalChecked,
+    ApprovalCheckRequested,
+    ApprovalEdited,
+    ApprovalEditRefused,
+    ApprovalSuperseded,
+    ApprovalTakenBack,
+)
+from ..actors.agent.budget import Budget
+from ..actors.agent.code_events import OpaqueKept
 from ..actors.agent.events import (
     ApprovalDenied,
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRequested,
+    BudgetRaised,
+    BudgetSet,
     CancelRequested,
+    ChildEnded,
+    ChildStarted,
     LLMCallCompleted,
     LLMCallFailed,
     LLMCallRequested,
@@ -24,6 +38,7 @@ from ..actors.agent.events import (
     RunCancelled,
     RunCompleted,
     RunFailed,
+    RunForked,
     RunStarted,
     ToolCallCompleted,
     ToolCallFailed,
@@ -31,6 +46,7 @@ from ..actors.agent.events import (
     ToolCallRequested,
     ToolCallSettled,
 )
+from ..actors.agent.guard_events import GuardrailTriggered, PlanCommitted
 from ..actors.agent.runs import Recorded
 from .views import Trace, moment
 
@@ -84,10 +100,14 @@ def header(trace: Trace) -> Iterator[Line]:
     tokens = f"{state.input_tokens:,} tokens in, {state.output_tokens:,} out"
     calls = f"{state.step} iteration(s), {state.tool_calls} tool call(s)"
     yield Line(f"  spent         {calls}, {tokens}, {state.total_cost_usd:f} USD")
-    limits = {name: value for name, value in msgspec.to_builtins(state.budget).items() if value is not None}
-    yield Line(f"  budget        {', '.join(f'{name} {value}' for name, value in limits.items()) or 'none'}")
+    yield Line(f"  budget        {_limits(state.budget)}")
     yield Line("  goal")
     yield from block(state.goal)
+
+
+def _limits(budget: Budget) -> str:
+    limits = {name: value for name, value in msgspec.to_builtins(budget).items() if value is not None}
+    return ", ".join(f"{name} {value}" for name, value in limits.items()) or "none"
 
 
 def block(text: str) -> Iterator[Line]:
@@ -137,12 +157,62 @@ class Teller:
                 return self._doubt(event, at)
             case ApprovalRequested() | ApprovalGranted() | ApprovalDenied() | ApprovalExpired():
                 return self._approval(event, at)
-            case MessageTold():
-                return [Line(f"told by {event.by or 'unknown'}"), *block(event.text)]
+            case ApprovalCheckRequested() | ApprovalChecked():
+                return self._checks(event)
+            case ApprovalEdited() | ApprovalEditRefused() | ApprovalTakenBack() | ApprovalSuperseded():
+                return self._second_thoughts(event)
+            case MessageTold() | RunForked() | BudgetSet() | BudgetRaised() | ChildStarted() | ChildEnded():
+                return self._from_outside(event)
             case CancelRequested() | RunCompleted() | RunFailed() | RunCancelled():
                 return self._ended(event)
             case _:
-                return json_block(msgspec.to_builtins(event, str_keys=True))
+                return self._others(event)
+
+    def _others(self, event: Any) -> Iterable[Line]:
+        match event:
+            case GuardrailTriggered() | PlanCommitted():
+                return self._guarded(event)
+            case OpaqueKept():
+                part = f", part {event.part} of {event.parts}" if event.parts > 1 else ""
+                return [Line(f"kept {len(event.text):,} characters of a library's own state{part}")]
+            case _:
+                told = msgspec.to_builtins(event, str_keys=True)
+                return [Line(str(told.pop("type", "")).replace(".", " ").replace("_", " ")), *json_block(told)]
+
+    @staticmethod
+    def _guarded(event: GuardrailTriggered | PlanCommitted) -> Iterator[Line]:
+        if isinstance(event, PlanCommitted):
+            planned = (f"{name} ×{count}" if count else name for name, count in event.tools.items())
+            yield Line(f"plan by {event.by}: {', '.join(planned) or 'no tool without asking'}")
+            return
+        about = f" call {event.call}" if event.call else ""
+        sure = f", confidence {event.confidence:g}" if event.confidence else ""
+        stops = event.action in ("BLOCK", "ESCALATE")
+        yield Line(f"guardrail {event.rule}{about}: {event.action}{sure}", "waits" if stops else "event")
+        yield from block(event.detail)
+
+    @staticmethod
+    def _from_outside(
+        event: MessageTold | RunForked | BudgetSet | BudgetRaised | ChildStarted | ChildEnded,
+    ) -> Iterator[Line]:
+        match event:
+            case MessageTold():
+                yield Line(f"told by {event.by or 'unknown'}")
+                yield from block(event.text)
+            case RunForked():
+                yield Line(f"forked from {event.origin} at its event {event.origin_seq}, by {event.requested_by}")
+                yield from block(event.note) if event.note else ()
+                yield from (Line(f"      held if asked for again: {what}") for what in event.elsewhere.values())
+            case BudgetSet():
+                yield Line(f"classified as {event.label}: budget {_limits(event.budget)}")
+                yield from block(event.reason)
+            case BudgetRaised():
+                yield Line(f"budget raised to the run's own, as {event.reason}: {_limits(event.budget)}")
+            case ChildStarted():
+                yield Line(f"call {event.call}: run {event.child} of agent {event.agent}, {_limits(event.budget)}")
+            case ChildEnded():
+                spent = f"{event.iterations} iteration(s), {event.tool_calls} tool call(s), {event.cost_usd:f} USD"
+                yield Line(f"call {event.call}: run {event.child} {event.status}; it spent {spent}")
 
     def _waited(self, key: str, at: float) -> str:
         since = self._since.get(key)
@@ -228,6 +298,39 @@ class Teller:
                 yield from block(event.reason or "no reason given")
             case ApprovalExpired():
                 yield Line(f"call {event.call} {event.tool} EXPIRED: nobody decided in {waited}", "bad")
+
+    def _checks(self, event: ApprovalCheckRequested | ApprovalChecked) -> Iterator[Line]:
+        when = " once more, before it goes" if event.at_release else ""
+        if isinstance(event, ApprovalCheckRequested):
+            yield Line(f"call {event.call} is checked{when}")
+            return
+        fine = all(one.ok for one in event.findings)
+        yield Line(f"call {event.call} was checked{when}", "good" if fine else "bad")
+        for one in event.findings:
+            yield from block(f"{'ok ' if one.ok else 'NOT'} {one.check} {one.detail}".rstrip())
+
+    def _second_thoughts(
+        self, event: ApprovalEdited | ApprovalEditRefused | ApprovalTakenBack | ApprovalSuperseded
+    ) -> Iterator[Line]:
+        name = f"call {event.call}"
+        match event:
+            case ApprovalEdited():
+                yield Line(f"{name} CHANGED by {event.by}, asked for anew as {event.replaced_by}", "waits")
+                for one in event.diff:
+                    before, after = (json.dumps(value, ensure_ascii=False) for value in (one.before, one.after))
+                    yield from block(f"{one.path}: {before} -> {after}")
+            case ApprovalEditRefused():
+                yield Line(
+                    f"{name}: a change by {event.by} does not fit, asked for again as {event.replaced_by}", "bad"
+                )
+                yield from block(event.error)
+            case ApprovalTakenBack():
+                yield Line(f"{name}: the approval was TAKEN BACK by {event.by}", "bad")
+            case ApprovalSuperseded():
+                yield Line(f"{name}: the approval by {event.approver} is not used, as the world has changed", "bad")
+                yield from block(event.reason)
+        if isinstance(event, ApprovalEdited | ApprovalTakenBack) and event.note:
+            yield from block(event.note)
 
     def _ended(self, event: CancelRequested | RunCompleted | RunFailed | RunCancelled) -> Iterator[Line]:
         match event:

@@ -12,7 +12,7 @@ import msgspec
 
 from ..actors.agent.runs import Recorded
 from ..actors.agent.state import RunState
-from ..persistence.rows import ActorStatus, Decision
+from ..persistence.rows import ActorStatus, Decision, Signature, editors_of, signatures_of
 from .money import Money, sums_in
 
 
@@ -29,6 +29,8 @@ class RunLine(msgspec.Struct, frozen=True):
     started_at: float = 0.0
     waits_for: str = ""
     detail: str = ""
+    origin: str = ""
+    """Id of the run that it was forked from."""
 
 
 class RunList(msgspec.Struct, frozen=True):
@@ -58,6 +60,35 @@ class ApprovalView(msgspec.Struct, frozen=True):
     decided_by: str
     decided_at: float
     note: str
+    policy: str = ""
+    """Name of the rule that asks."""
+    risk: str = ""
+    needed: int = 1
+    """How many different people have to approve."""
+    approved_by: list[Signature] = []
+    """Who has, so far."""
+    may_not_approve: list[str] = []
+    """Principals who asked for the call or changed it, where a policy wants somebody else."""
+    hold_seconds: float = 0.0
+    """How long an approval can be taken back, at least."""
+    release_at: float = 0.0
+    """approved: when the call goes."""
+    can_take_back: bool = False
+    provenance: list[dict[str, Any]] = []
+    """Where each value of the arguments comes from."""
+    checks: list[dict[str, Any]] = []
+    """What the tool's checks found."""
+    replaces: str = ""
+    """The decision whose place this one takes."""
+    edited_by: list[str] = []
+    """Everybody who has changed the call, the latest last."""
+    diff: list[dict[str, Any]] = []
+    """What an edit changed."""
+
+    @property
+    def missing(self) -> int:
+        """How many people still have to approve."""
+        return max(0, self.needed - len(self.approved_by)) if self.status == "pending" else 0
 
 
 class RunView(msgspec.Struct, frozen=True):
@@ -125,7 +156,29 @@ def approval_view(row: Decision, run_id: str) -> ApprovalView:
         decided_by=row.decided_by,
         decided_at=row.decided_at,
         note=row.note,
+        policy=row.policy,
+        risk=row.risk,
+        needed=row.needed,
+        approved_by=signatures_of(row),
+        may_not_approve=barred(row),
+        hold_seconds=row.hold_seconds,
+        release_at=row.release_at,
+        can_take_back=row.status == "approved" and bool(row.hold_id),
+        provenance=_list(row.provenance),
+        checks=_list(row.checks),
+        replaces=row.replaces,
+        edited_by=editors_of(row),
+        diff=_list(row.diff),
     )
+
+
+def barred(row: Decision) -> list[str]:
+    """Who may not approve it."""
+    return sorted({row.requested_by, *editors_of(row)} - {""}) if row.not_requester else []
+
+
+def _list(text: str) -> list[dict[str, Any]]:
+    return msgspec.json.decode(text, type=list[dict[str, Any]]) if text else []
 
 
 def moment(seconds: float) -> str | None:
@@ -170,9 +223,12 @@ def runs_document(found: RunList) -> dict[str, Any]:
 
 def approval_document(view: ApprovalView) -> dict[str, Any]:
     """`callboard.approval/1`."""
-    times = {name: moment(getattr(view, name)) for name in ("requested_at", "expires_at", "decided_at")}
+    names = ("requested_at", "expires_at", "decided_at", "release_at")
+    times = {name: moment(getattr(view, name)) for name in names}
     money = [{"field": one.field, "value": one.shown} for one in view.money]
-    return {"schema": "callboard.approval/1", **msgspec.to_builtins(view), **times, "money": money}
+    signed = [{**msgspec.to_builtins(one), "at": moment(one.at)} for one in view.approved_by]
+    more = {"money": money, "approved_by": signed, "missing": view.missing}
+    return {"schema": "callboard.approval/1", **msgspec.to_builtins(view), **times, **more}
 
 
 def trace_document(trace: Trace) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import msgspec
 from ..actors import bonds
 from ..actors.schemas import can
 from ..mailbox.address import parent_of
-from ..persistence.rows import ENDED, ActorRow, Decision, Member, MessageView, Timer
+from ..persistence.rows import ENDED, ActorRow, Decision, Member, MessageView, Timer, signatures_of
 from .trace import duration
+from .views import barred
 
 Kind = Literal["moves", "waits", "stuck", "ended"]
 """moves: it is being handled or is next. waits: something that will come by itself, or a person's everyday decision.
@@ -194,9 +195,25 @@ def _held(view: MessageView, facts: Facts) -> Why:
             f"in doubt: whether {decision.tool} happened is not known ({decision.reason})",
             f"callboard approvals show {decision.id}",
         )
-    return Why(
-        "stuck", f"{decision.tool} waits for a person: {decision.reason}", f"callboard approvals show {decision.id}"
-    )
+    if decision.status == "approved":
+        if not decision.hold_id:
+            return Why("waits", f"approved by {decision.decided_by}; its actor is about to act on it")
+        left = duration(max(0.0, decision.release_at - facts.now))
+        text = f"{decision.tool} was approved by {decision.decided_by} and goes in {left}"
+        return Why("waits", text, f"callboard take-back {decision.id}, to stop it")
+    text = f"{decision.tool} waits for {_people(decision)}: {decision.reason}"
+    return Why("stuck", text, f"callboard approvals show {decision.id}")
+
+
+def _people(decision: Decision) -> str:
+    """Whose word is still missing."""
+    signed = [one.by for one in signatures_of(decision)]
+    no = barred(decision)
+    but = f", not {' or '.join(no)}" if no else ""
+    if decision.needed < 2:
+        return f"a person{but}"
+    so_far = f" ({', '.join(signed)} approved)" if signed else ""
+    return f"{decision.needed - len(signed)} of {decision.needed} people{but}{so_far}"
 
 
 def _call(calls: Sequence[MessageView], facts: Facts) -> Why:
@@ -209,6 +226,13 @@ def _call(calls: Sequence[MessageView], facts: Facts) -> Why:
     first = running[0]
     envelope = first.envelope
     more = f", and {len(running) - 1} more" if len(running) > 1 else ""
+    if first.state == "retrying" and _provider_is_down(facts.row):
+        return Why(
+            "waits",
+            f"provider_down: its model has not answered for long; it is asked again in "
+            f"{duration(envelope.delay_seconds)}, and the run goes on by itself when it does; "
+            f"last: {envelope.last_error or 'a failure'}",
+        )
     if first.state == "retrying":
         return Why(
             "waits",
@@ -217,6 +241,16 @@ def _call(calls: Sequence[MessageView], facts: Facts) -> Why:
         )
     began = ", begun" if envelope.started else ""
     return Why("waits", f"waits for {envelope.recipient}{began}, asked {duration(facts.now - first.sent_at)} ago{more}")
+
+
+def _provider_is_down(row: ActorRow | None) -> bool:
+    """Whether a run says so of itself."""
+    if row is None or '"provider_down"' not in row.summary:
+        return False
+    try:
+        return bool(msgspec.json.decode(row.summary)["status"] == "provider_down")
+    except (msgspec.MsgspecError, LookupError, TypeError):
+        return False  # some actor's summary is anything
 
 
 def _idle(row: ActorRow, facts: Facts) -> Why:

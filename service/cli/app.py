@@ -18,10 +18,11 @@ _HOMES = {
     "database": ("init-db",),
     "daemon": ("daemon", "node"),
     "demo": ("demo",),
-    "runs": ("run", "submit", "tell", "cancel"),
-    "history": ("runs", "show", "replay", "verify"),
-    "approvals": ("approvals", "approve", "deny"),
+    "runs": ("run", "submit", "tell", "cancel", "fork"),
+    "history": ("runs", "show", "replay", "record", "verify"),
+    "approvals": ("approvals", "approve", "deny", "edit", "take-back"),
     "inspector": ("actors", "mailbox"),
+    "evals": ("eval",),
 }
 """Module of this folder, and the commands in it."""
 

@@ -39,6 +39,7 @@ def daemon(
     import anyio
 
     from ..applications import load_app, parse_options
+    from ..configuration import read_configuration
     from ..daemon import Daemon
     from ..logs import configure_logging
     from ..settings import read_settings
@@ -48,6 +49,7 @@ def daemon(
     configure_logging(settings)
     options = parse_options(option)
     load_app(application)  # what is wrong with it is said once and here, not by each node for ever
+    read_configuration()
 
     async def serve() -> int:
         announce = print_json_line if json else _ignore

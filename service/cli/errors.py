@@ -57,6 +57,19 @@ def leaf(error: BaseException) -> BaseException:
     return error
 
 
+def problem_of(error: BaseException) -> dict[str, Any]:
+    """An error as a problem object, for commands that tell of several."""
+    error = leaf(error)
+    for kind, code, name in _table():
+        if isinstance(error, kind):
+            return _problem(name, " ".join(str(error).split()), int(code))
+    return _problem("bug", f"this is a bug: {type(error).__name__}: {error}", int(Exit.FAILED))
+
+
+def _problem(name: str, detail: str, code: int) -> dict[str, Any]:
+    return {"schema": "callboard.problem/1", "type": name, "detail": detail, "exit_code": code}
+
+
 def report(error: BaseException, *, as_json: bool, with_traceback: bool = False) -> int:
     """Say what went wrong on stderr; the exit code."""
     error = leaf(error)
@@ -76,7 +89,6 @@ def say(name: str, detail: str, code: int, *, as_json: bool) -> None:
     """One problem, as a line or as an object."""
     detail = " ".join(detail.split())
     if as_json:
-        problem: dict[str, Any] = {"schema": "callboard.problem/1", "type": name, "detail": detail, "exit_code": code}
-        sys.stderr.write(json.dumps(problem) + "\n")
+        sys.stderr.write(json.dumps(_problem(name, detail, code)) + "\n")
     else:
         complain(detail)

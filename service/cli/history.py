@@ -1,4 +1,4 @@
-"""Commands that look at runs: `runs`, `show`, `replay`, `verify`."""
+"""Commands that look at runs: `runs`, `show`, `replay`, `record`, `verify`."""
 
 from typing import Annotated
 
@@ -14,13 +14,17 @@ def add_to(app: typer.Typer) -> None:
     app.command("runs")(runs)
     app.command("show")(show)
     app.command("replay")(replay)
+    app.command("record")(record)
     app.command("verify")(verify)
 
 
 def runs(
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many.")] = 50,
     status: Annotated[
-        str, typer.Option("--status", help="running, awaiting_approval, completed, failed, cancelled, parked, …")
+        str,
+        typer.Option(
+            "--status", help="running, awaiting_approval, provider_down, completed, failed, cancelled, parked, …"
+        ),
     ] = "",
     dsn: Dsn = None,
     json: Json = False,
@@ -72,6 +76,19 @@ def replay(
         print_json(document)
     else:
         print_lines(trace_lines(trace, from_seq=from_seq, until=until), settings.color)
+
+
+def record(run: Run, dsn: Dsn = None, json: Json = False) -> None:
+    """Print a run as a recording, which answers as its model did.
+
+    It holds what was said to the model, tool results included, and what it answered: callboard record RUN > run.jsonl.
+    It is JSON in any case.
+    """
+    from ...actors.agent.recorded import recording_lines
+
+    trace, _ = operate(lambda operations: operations.trace(run), dsn)
+    for line in recording_lines(trace.events):
+        typer.echo(line)
 
 
 def verify(run: Run, dsn: Dsn = None, json: Json = False) -> int:

@@ -17,9 +17,11 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("runs", "List runs, newest first."),
             ("show", "Show one run: where it is, and why it does not move."),
             ("replay", "Tell a run's whole history."),
+            ("record", "Print a run as a recording, which answers as its model did."),
             ("verify", "Prove that a run's state is the fold of its journal."),
             ("tell", "Say something to a live run."),
             ("cancel", "Ask a run to begin nothing more and end."),
+            ("fork", "Go on from any event of a run, in a new run."),
         ),
     ),
     (
@@ -28,6 +30,8 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("approvals", "List the calls that wait for a person, or show one."),
             ("approve", "Let a held call go, exactly as shown."),
             ("deny", "Refuse a held call; the model gets the reason."),
+            ("edit", "Change a held call's arguments."),
+            ("take-back", "Undo an approval while it is held."),
         ),
     ),
     (
@@ -36,6 +40,10 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("actors", "List actors and why each does not move; resume, pause, cancel or kill one."),
             ("mailbox", "Show a mailbox without touching it, and why nothing in it moves."),
         ),
+    ),
+    (
+        "measuring",
+        (("eval", "Measure what guardrails see and stop, and what they ask of people."),),
     ),
 )
 """Group, and each command with its purpose; a test compares them with the commands there are."""

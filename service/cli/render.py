@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..why import Why
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns on a terminal, the last one cut at its edge; tab-separated values, whole, where there is none."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
@@ -43,11 +43,11 @@ def print_runs(found: RunList) -> None:
             moment(line.started_at) or "",
             str(line.step),
             str(line.tokens),
-            line.waits_for or line.detail or line.goal,
+            (f"fork of {line.origin}: " if line.origin else "") + (line.waits_for or line.detail or line.goal),
         )
         for line in found.items
     ]
-    _table(("run", "status", "started", "iterations", "tokens", "what"), rows)
+    print_table(("run", "status", "started", "iterations", "tokens", "what"), rows)
     if not found.complete:
         note("there are more; --limit shows them")
 
@@ -57,7 +57,7 @@ def print_approvals(found: Sequence[ApprovalView]) -> None:
     rows = [
         (
             one.id,
-            one.status if one.kind == "approval" else f"{one.status} (in doubt)",
+            _status(one),
             moment(one.requested_at) or "",
             one.tool,
             ", ".join(sum_.shown for sum_ in one.money),
@@ -65,7 +65,15 @@ def print_approvals(found: Sequence[ApprovalView]) -> None:
         )
         for one in found
     ]
-    _table(("approval", "status", "asked", "tool", "amount", "reason"), rows)
+    print_table(("approval", "status", "asked", "tool", "amount", "reason"), rows)
+
+
+def _status(view: ApprovalView) -> str:
+    if view.kind == "in-doubt":
+        return f"{view.status} (in doubt)"
+    return (
+        f"{view.status} ({len(view.approved_by)} of {view.needed})" if view.missing and view.needed > 1 else view.status
+    )
 
 
 def approval_lines(view: ApprovalView) -> Iterator[Line]:
@@ -77,6 +85,9 @@ def approval_lines(view: ApprovalView) -> Iterator[Line]:
         yield Line(f"  expires    {moment(view.expires_at)}, which means no")
     if view.decided_at:
         yield Line(f"  decided    {moment(view.decided_at)} by {view.decided_by}")
+    if view.can_take_back:
+        yield Line(f"  goes       {moment(view.release_at)}; until then: callboard take-back {view.id}", "waits")
+    yield from _terms_lines(view)
     if view.kind == "in-doubt":
         yield Line("  in doubt   approve: it did happen; deny: it did not, and is made again", "waits")
     for one in view.money:
@@ -86,9 +97,46 @@ def approval_lines(view: ApprovalView) -> Iterator[Line]:
     yield from block(json.dumps(view.arguments, ensure_ascii=False, indent=2))
     yield Line("  why")
     yield from block(view.reason)
+    yield from _evidence_lines(view)
     if view.note:
         yield Line("  note")
         yield from block(view.note)
+
+
+def _terms_lines(view: ApprovalView) -> Iterator[Line]:
+    """What the policy wants, and how far that is."""
+    if view.policy:
+        yield Line(f"  policy     {view.policy}, {view.risk} risk")
+    if view.needed > 1:
+        names = ", ".join(one.by for one in view.approved_by) or "nobody yet"
+        yield Line(f"  approved   {len(view.approved_by)} of {view.needed}: {names}", "waits")
+    if view.may_not_approve:
+        yield Line(f"  not by     {', '.join(view.may_not_approve)}")
+    if view.hold_seconds:
+        yield Line(f"  hold       {view.hold_seconds:g} s, in which an approval can be taken back")
+    if view.replaces:
+        yield Line(
+            f"  replaces   {view.replaces}" + (f", changed by {', '.join(view.edited_by)}" if view.edited_by else "")
+        )
+
+
+def _evidence_lines(view: ApprovalView) -> Iterator[Line]:
+    """What there is to judge by: what was changed, what was checked, where the values come from."""
+    if view.diff:
+        yield Line("  changed")
+        for one in view.diff:
+            before, after = (json.dumps(one.get(name), ensure_ascii=False) for name in ("before", "after"))
+            yield from block(f"{one.get('path')}: {before} -> {after}")
+    if view.checks:
+        yield Line("  checks")
+        for one in view.checks:
+            word = "ok " if one.get("ok") else "NOT"
+            yield from block(f"{word} {one.get('check')} {one.get('detail') or ''}".rstrip())
+    if view.provenance:
+        yield Line("  from")
+        for one in view.provenance:
+            origin = f" {one['origin']}" if one.get("origin") else ""
+            yield from block(f"{one.get('path')}: {one.get('source')}{origin}, {one.get('trust')}")
 
 
 def run_lines(view: RunView) -> Iterator[Line]:
@@ -142,7 +190,7 @@ def print_actors(found: "Sequence[ActorLine]") -> None:
         (one.address, one.kind or "-", one.status or "not begun", str(one.waiting), one.why.kind, one.why.text)
         for one in found
     ]
-    _table(("actor", "kind", "status", "waiting", "moves?", "why"), rows)
+    print_table(("actor", "kind", "status", "waiting", "moves?", "why"), rows)
 
 
 def actor_lines(one: "ActorLine") -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""Commands that move runs: `run`, `submit`, `tell`, `cancel`."""
+"""Commands that move runs: `run`, `submit`, `tell`, `cancel`, `fork`."""
 
 from typing import Annotated
 
@@ -17,6 +17,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("submit")(submit)
     app.command("tell")(tell)
     app.command("cancel")(cancel)
+    app.command("fork")(fork)
 
 
 def run(
@@ -88,9 +89,12 @@ def submit(
     Prints its id. No node is needed for that.
     """
     from ..applications import load_app
+    from ..configuration import read_configuration
 
-    app, goal = load_app(application), text_argument(goal)
-    found, _ = operate(lambda operations: operations.submit(app, goal, run_id=id, client_id=client_id), dsn)
+    app, goal, budget = load_app(application), text_argument(goal), read_configuration().budget
+    found, _ = operate(
+        lambda operations: operations.submit(app, goal, run_id=id, client_id=client_id, budget=budget), dsn
+    )
     if json:
         print_json(
             {
@@ -133,6 +137,32 @@ def cancel(
     """
     run_id, _ = operate(lambda operations: operations.cancel(run, reason=reason), dsn)
     _done(run_id, "cancel-asked", json=json)
+
+
+def fork(
+    run: Run,
+    at: Annotated[
+        int | None,
+        typer.Option("--at", help="Number of the event to go on from, as `replay` shows it; by default the last."),
+    ] = None,
+    say: Annotated[str, typer.Option("--say", help="What the model reads next; - reads it from stdin.")] = "",
+    *,
+    note: Annotated[str, typer.Option("--note", help="Why, for people; it is in the journal.")] = "",
+    id: _Id = "",
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """Go on from any event of a run, in a new run.
+
+    The run itself does not notice. What it did beyond that event with an effect is not done again unless somebody
+    approves it. Prints the new run's id.
+    """
+    say = text_argument(say) if say else ""
+    (origin, new), _ = operate(lambda operations: operations.fork(run, at, run_id=id, say=say, note=note), dsn)
+    if json:
+        print_json({"schema": "callboard.forked/1", "run_id": new, "origin": origin, "at": at})
+    else:
+        print_line(new)
 
 
 def _done(run_id: str, what: str, *, json: bool) -> None:

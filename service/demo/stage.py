@@ -20,6 +20,7 @@ from callboard.actors.client import Client
 from callboard.crm import ledger
 from callboard.crm.app import AGENTS
 from callboard.crm.policy import policy_text
+from callboard.mailbox.address import key_of
 from callboard.mailbox.errors import UsageError
 from callboard.persistence.port import Port, RealPort
 from callboard.persistence.rows import Decision
@@ -178,7 +179,7 @@ class Play:
         denied: list[str] = []
         alone = self.options.yes or not sys.stdin.isatty()
         for decision in await self.runs.store.decisions(status="pending", limit=1000):
-            ticket = decision.id.rpartition(".")[0]
+            ticket = key_of(decision.run) or decision.run
             question = await ask_about(decision, ticket, self.database.owner)
             self.teller.question(question)
             if alone:

@@ -12,6 +12,7 @@ from callboard.actors.agent.events import (
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRequested,
+    BudgetSet,
     CancelRequested,
     LLMCallCompleted,
     LLMCallFailed,
@@ -27,6 +28,7 @@ from callboard.actors.agent.events import (
     ToolCallRequested,
     ToolCallSettled,
 )
+from callboard.actors.agent.guard_events import GuardrailTriggered
 from callboard.actors.agent.runs import Recorded
 from callboard.mailbox import codec
 
@@ -102,6 +104,16 @@ def _detail_of_call(event: Any) -> str:
             return f"call {event.call} {event.tool} by {event.approver}: {_cut(event.reason)}"
         case ApprovalExpired():
             return f"call {event.call} {event.tool}: nobody decided in time"
+        case _:
+            return _detail_of_rest(event)
+
+
+def _detail_of_rest(event: Any) -> str:
+    match event:
+        case GuardrailTriggered():
+            return f"{event.rule} {event.action}: {_cut(event.detail)}"
+        case BudgetSet():
+            return f"{event.label}: {_cut(event.reason)}"
         case _:
             return _cut(codec.encode(event))
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from callboard.actors.agent.transcript import EDITED
 from callboard.actors.llm.client import ChatMessage, ToolCall
 from callboard.crm.ledger import duplicate_effects, outcomes, refunds
 from callboard.crm.model import DeskModel
@@ -11,6 +12,7 @@ from callboard.crm.phrasings import SCENARIOS
 from callboard.crm.policy import policy_text
 from callboard.crm.tickets import make_tickets
 from callboard.crm.tools import desk_tools
+from callboard.crm.transcript import Transcript
 from callboard.persistence.postgres.database import Database
 from tests.crm.desk_loop import Result, called, deny_all, work
 
@@ -134,3 +136,16 @@ async def test_an_unknown_ticket_ends_the_run_with_a_sentence(small: Database) -
     messages = await work(DeskModel(), desk_tools(small), "T-9999")
     assert called(messages) == ["read_ticket"]
     assert "there is no ticket" in messages[-1].content
+
+
+def test_a_result_is_read_as_one_where_a_person_changed_the_call() -> None:
+    call = ToolCall("c1", "issue_refund", {"amount_cents": 47_164})
+    told = f'{EDITED} {{"amount_cents":15000}}\n{{"refunded":true,"amount":"150.00 USD"}}'
+    messages = [
+        ChatMessage("user", "Work ticket T-0001."),
+        ChatMessage("assistant", "", (call,)),
+        ChatMessage("tool", told, tool_call_id="c1"),
+    ]
+    made = Transcript(messages).last("issue_refund")
+    assert made is not None and made.error is None
+    assert made.result["amount"] == "150.00 USD"

@@ -1,7 +1,9 @@
 """A small application for the tests: an offline model that reads what it shall do from the goal, and two tools.
 
 refund 129.00       issue_refund(order_id, amount_cents), which needs a person above 50.00
-close 7             close_ticket(ticket), which needs a person and moves no money
+close 7             close_ticket(ticket), which needs a person and moves no money; from 100 on two people, from 200 on
+                    it is held for ten minutes after the approval, from 300 on who asked may not approve, and a check
+                    finds that the customer still waits
 slow NAME           wait_for_file(NAME): waits for a file, counts how often it began
 fail                the model fails for good
 anything else       is answered at once, with the goal in the answer
@@ -16,6 +18,8 @@ from typing import Any
 import anyio
 
 from callboard import App, ChatMessage, FunctionLLM, LLMResponse, Supervisor, Surroundings, ToolCall, agent_tree, tool
+from callboard.actors.agent.policy_data import policies_from
+from callboard.actors.agent.rules import Rules
 
 
 def _model(messages: Sequence[ChatMessage], tools: object, system_prompt: str) -> LLMResponse:
@@ -46,7 +50,20 @@ async def issue_refund(order_id: str, amount_cents: int, idempotency_key: str) -
     return {"refunded": amount_cents, "order": order_id}
 
 
-@tool(requires_approval=True)
+async def customer_is_gone(ticket: int) -> tuple[bool, str]:
+    return ticket < 300, "the customer still waits" if ticket >= 300 else ""
+
+
+POLICIES = policies_from([
+    {"tool": "close_ticket", "when": [{"field": "ticket", "at_least": 100, "below": 200}], "name": "two", "needed": 2},
+    {"tool": "close_ticket", "when": [{"field": "ticket", "at_least": 200, "below": 300}], "name": "slow",
+     "hold_seconds": 600, "risk": "high"},
+    {"tool": "close_ticket", "when": [{"field": "ticket", "at_least": 300}], "name": "four eyes",
+     "not_requester": True},
+])  # fmt: skip
+
+
+@tool(requires_approval=True, checks=[customer_is_gone])
 async def close_ticket(ticket: int) -> dict[str, Any]:
     """Close a ticket."""
     return {"closed": ticket}
@@ -65,7 +82,8 @@ async def open_desk(surroundings: Surroundings) -> AsyncIterator[Supervisor]:
             await anyio.sleep(0.02)
         return {"seen": name}
 
-    yield agent_tree("desk", FunctionLLM(_model), (issue_refund, close_ticket, wait_for_file))
+    tools = (issue_refund, close_ticket, wait_for_file)
+    yield agent_tree("desk", FunctionLLM(_model), tools, rules=Rules(policies=POLICIES))
 
 
 app = App("desk", open_desk, runs="/desk/run", system_prompt="Be brief.")

@@ -172,7 +172,7 @@ def test_an_id_that_cannot_be_an_address_is_exit_2(id: str, cli: Cli, shared: st
 def test_a_note_of_any_length_is_not_taken(cli: Cli, shared: str) -> None:
     run_id = cli("run", APP, "close 1", "--json", dsn=shared).document["run_id"]
     assert cli("approve", run_id, "--note", "x" * 5_000, dsn=shared).code == 2
-    assert query(shared, f"SELECT status FROM callboard.decision WHERE id = '{run_id}.1'") == [("pending",)]
+    assert query(shared, f"SELECT status FROM callboard.decision WHERE run LIKE '%:{run_id}'") == [("pending",)]
 
 
 @pytest.mark.parametrize("option", ["novalue", "=x", ""])

@@ -222,13 +222,13 @@ def test_money_is_not_approved_without_its_amount(cli: Cli, shared: str, held: s
         said = cli("approve", held, *more, dsn=shared)
         assert said.code == 2, said.err
         said.one_line()
-    assert audit(shared, f"{held}.1") == []
+    assert audit(shared, f"desk.run:{held}.1") == []
     assert cli("show", held, "--json", dsn=shared).document["status"] == "awaiting_approval"
 
 
 def test_there_is_no_yes_for_money(cli: Cli, shared: str, held: str) -> None:
     assert cli("approve", held, "--yes", dsn=shared).code == 2
-    assert audit(shared, f"{held}.1") == []
+    assert audit(shared, f"desk.run:{held}.1") == []
 
 
 def test_a_decision_has_its_audit_row_with_the_principal_and_the_label_beside_it(
@@ -237,7 +237,7 @@ def test_a_decision_has_its_audit_row_with_the_principal_and_the_label_beside_it
     said = cli("approve", held, AMOUNT, "--note", "ok", "--by", "The Boss", "--json", dsn=shared)
     principal = said.document["decided_by"]
     assert principal != "The Boss" and said.document["status"] == "approved"
-    assert audit(shared, f"{held}.1") == [(principal, "The Boss", "decide", "approved", "ok")]
+    assert audit(shared, f"desk.run:{held}.1") == [(principal, "The Boss", "decide", "approved", "ok")]
 
 
 def test_a_second_decision_is_exit_5_and_names_the_first_decider(cli: Cli, shared: str, held: str) -> None:
@@ -246,14 +246,14 @@ def test_a_second_decision_is_exit_5_and_names_the_first_decider(cli: Cli, share
         said = cli(*again, dsn=shared)
         assert said.code == 5
         assert first["decided_by"] in said.one_line() and "approved" in said.err
-    assert len(audit(shared, f"{held}.1")) == 1
+    assert len(audit(shared, f"desk.run:{held}.1")) == 1
 
 
 def test_another_digest_than_the_expected_decides_nothing(cli: Cli, shared: str, held: str) -> None:
     digest = cli("approvals", "show", held, "--json", dsn=shared).document["digest"]
     assert cli("approve", held, AMOUNT, "--expect-digest", "0" * 12, dsn=shared).code == 5
     assert cli("approve", held, AMOUNT, "--expect-digest", digest[:4], dsn=shared).code == 2
-    assert audit(shared, f"{held}.1") == []
+    assert audit(shared, f"desk.run:{held}.1") == []
     assert cli("approve", held, AMOUNT, "--expect-digest", digest[:16], dsn=shared).code == 0
 
 
@@ -261,7 +261,7 @@ def test_an_expired_approval_is_exit_6(cli: Cli, shared: str, held: str) -> None
     execute(
         shared,
         "UPDATE callboard.decision SET expires_seconds = 1, expires_at = callboard.clock() - interval '1 second' "
-        f"WHERE id = '{held}.1'",
+        f"WHERE id = 'desk.run:{held}.1'",
     )
     said = cli("approve", held, AMOUNT, dsn=shared)
     assert said.code == 6 and "expired" in said.one_line()
@@ -331,9 +331,9 @@ def at_a_terminal(dsn: str, *arguments: str, types: str) -> tuple[int, str]:
 
 def test_a_person_is_shown_the_call_and_types_its_amount(cli: Cli, shared: str, held: str) -> None:
     code, _ = at_a_terminal(shared, "approve", held, types="12900")
-    assert code == 2 and audit(shared, f"{held}.1") == []
+    assert code == 2 and audit(shared, f"desk.run:{held}.1") == []
     code, shown = at_a_terminal(shared, "approve", held, types="129.00")
-    assert code == 0 and len(audit(shared, f"{held}.1")) == 1
+    assert code == 0 and len(audit(shared, f"desk.run:{held}.1")) == 1
     for part in ("129.00", "A-1", "digest", "issue_refund"):
         assert part in shown
 

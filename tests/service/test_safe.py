@@ -41,3 +41,8 @@ def test_lines_and_tabs_stay_where_they_are_asked_for_and_nothing_else_does() ->
 @given(st.text(st.characters()))
 def test_nothing_that_comes_out_steers(text: str) -> None:
     assert all(unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in safe(text))
+
+
+@pytest.mark.parametrize("blank", ["\u3164", "\u2800", "\u115f", "\u034f"])
+def test_a_letter_that_nobody_sees_is_shown(blank: str) -> None:
+    assert safe(f"ACC-1{blank}") == f"ACC-1\\u{ord(blank):04x}"

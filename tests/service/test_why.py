@@ -145,3 +145,29 @@ def test_a_suspect_says_that_it_is_tried_alone() -> None:
 
 def test_an_actor_that_is_not_there_yet_waits_for_its_first_message() -> None:
     assert "first message makes it" in actor_why(facts(row=None)).text
+
+
+def held(**fields: Any) -> str:
+    """Why a held call does not move whose decision stands so."""
+    row = decision()
+    for name, value in fields.items():
+        setattr(row, name, value)
+    return message_why(view(state="held"), facts(decisions=[row])).text
+
+
+def test_a_call_that_needs_several_people_says_how_many_are_missing_and_who_does_not_count() -> None:
+    assert held(needed=3).startswith("issue_refund waits for 3 of 3 people: above 50")
+    signed = '[{"by":"ann","label":"","at":1.0,"note":""},{"by":"bob","label":"","at":2.0,"note":""}]'
+    text = held(needed=3, signatures=signed, not_requester=True, requested_by="eve", edited_by='["cy"]')
+    assert text.startswith("issue_refund waits for 1 of 3 people, not cy or eve (ann, bob approved): above 50")
+    assert held(not_requester=True, requested_by="eve").startswith("issue_refund waits for a person, not eve: above 50")
+
+
+def test_an_approval_in_its_hold_says_when_it_goes_and_how_to_stop_it() -> None:
+    row = decision()
+    row.status, row.decided_by, row.release_at, row.hold_id = "approved", "ann", NOW + 30, 7
+    why = message_why(view(state="held"), facts(decisions=[row]))
+    assert (why.kind, why.text) == ("waits", "issue_refund was approved by ann and goes in 30.0 s")
+    assert why.way_out.startswith("callboard take-back d1")
+    row.hold_id = 0
+    assert "its actor is about to act" in message_why(view(state="held"), facts(decisions=[row])).text
