@@ -1,9 +1,13 @@
-"""The examples of the README and of the guide for actors run as they stand."""
+"""The examples of the README and of the guides for actors and for runs run as they stand."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from callboard.service.configuration import read_configuration
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -44,3 +48,32 @@ def test_the_example_of_the_guide_for_actors_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["yes completed", "no completed"]
+
+
+AGENTS = (
+    ["completed It is on its way.", "8 True"],
+    ["simple 12"],
+    ["Read volume 2. 4", "On mailboxes, volume 2"],
+    ["Then green. Blue."],
+)
+"""What the examples of the guide for runs print, in their order."""
+
+
+@pytest.mark.parametrize("nth", range(len(AGENTS)))
+def test_the_examples_of_the_guide_for_runs_run_and_print_what_they_say(nth: int, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "AGENTS.md").read_text(encoding="utf-8")
+    codes = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(codes) == len(AGENTS)
+    example = tmp_path / "example.py"
+    example.write_text(codes[nth], encoding="utf-8")
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == AGENTS[nth]
+
+
+def test_the_configuration_of_the_guide_for_runs_is_one(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "AGENTS.md").read_text(encoding="utf-8"), re.DOTALL)
+    file = tmp_path / "callboard.toml"
+    file.write_text(text, encoding="utf-8")
+    found = read_configuration(file)
+    assert found.budget is not None and found.budget.max_duration_seconds == 300.0

@@ -260,16 +260,16 @@ def _decisions(run: "Simulation") -> list[str]:
     tables = run.store.tables
     for decision in tables.decisions.values():
         told = run.workload.plan.verdicts.get(decision.id, [])
-        audits = [audit.verdict for audit in tables.audit if audit.verdict.decision == decision.id]
+        audits = [audit for audit in tables.audit if audit.object == decision.id]
         if len(told) > 1 or len(audits) > 1:
             wrong.append(f"S7: decision {decision.id} was made by {told}, audited {len(audits)} times")
         if decision.status in ("released", "denied", "approved") and len(audits) != 1:
             wrong.append(f"G5: decision {decision.id} is {decision.status} without a verdict")
         if decision.status == "approved":
             wrong.append(f"G5: decision {decision.id} was approved and not released")
-        denied = bool(audits) and audits[0].status == "denied"
+        denied = bool(audits) and audits[0].after == "denied"
         if audits and decision.status != "superseded" and denied != (decision.status == "denied"):
-            wrong.append(f"S7: decision {decision.id} is {decision.status}, the verdict was {audits[0].status}")
+            wrong.append(f"S7: decision {decision.id} is {decision.status}, the verdict was {audits[0].after}")
     return wrong
 
 
