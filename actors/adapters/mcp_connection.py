@@ -253,7 +253,7 @@ class _Watched:
                 async for item in self._read:
                     await self._send.send(item)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass
+            pass  # the session or the transport has gone, which is what `_lost` tells whoever waits for an answer
         finally:
             self._lost.set()
 

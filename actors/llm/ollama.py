@@ -17,7 +17,7 @@ import ollama
 
 from .client import ChatMessage, LLMResponse, PermanentModelError, ToolCall, ToolSpec
 from .errors import Refusal, kind_of, retry_after
-from .pairing import made_id, paired, wire_name
+from .pairing import conversation, made_id, wire_name
 from .wire import (
     PLAIN,
     Cut,
@@ -89,10 +89,9 @@ class OllamaClient(HttpModel):
     def _request(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system_prompt: str
     ) -> dict[str, Any]:
-        first = [{"role": "system", "content": system_prompt}] if system_prompt else []
         request: dict[str, Any] = {
             "model": self.model,
-            "messages": [*first, *(_message(message, ids) for message, ids in paired(messages))],
+            "messages": conversation(messages, system_prompt, _message),
             # Without these two an old part of the conversation is left out, and nobody is told.
             "truncate": False,
             "shift": False,

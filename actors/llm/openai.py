@@ -13,7 +13,7 @@ import httpx
 
 from .client import ChatMessage, LLMResponse, ToolCall, ToolSpec
 from .errors import Refusal, kind_of, retry_after
-from .pairing import made_id, paired, wire_name
+from .pairing import conversation, made_id, wire_name
 from .prices import FREE, Price, Prices, per_thousand
 from .wire import (
     PLAIN,
@@ -99,10 +99,9 @@ class OpenAICompatibleClient(HttpModel):
     def _request(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system_prompt: str
     ) -> dict[str, Any]:
-        first = [{"role": "system", "content": system_prompt}] if system_prompt else []
         request: dict[str, Any] = {
             "model": self.model,
-            "messages": [*first, *(_message(message, ids) for message, ids in paired(messages))],
+            "messages": conversation(messages, system_prompt, _message),
         }
         if tools:
             request["tools"] = [_tool(tool) for tool in tools]

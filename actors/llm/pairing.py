@@ -6,7 +6,8 @@ time.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from .client import ChatMessage
 
@@ -31,6 +32,16 @@ def paired(messages: Sequence[ChatMessage]) -> Iterator[tuple[ChatMessage, tuple
             yield message, (named[0][1] if named else message.tool_call_id or made_id(position, 0),)
         else:
             yield message, ()
+
+
+def conversation(
+    messages: Sequence[ChatMessage],
+    system_prompt: str,
+    wire: Callable[[ChatMessage, tuple[str, ...]], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """The messages as a provider takes them, the system prompt first where there is one; `wire` makes one of them."""
+    first = [{"role": "system", "content": system_prompt}] if system_prompt else []
+    return [*first, *(wire(message, ids) for message, ids in paired(messages))]
 
 
 def made_id(position: int, number: int) -> str:
