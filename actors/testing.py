@@ -33,8 +33,12 @@ from .quarantine import Quarantine, Survived, Trial, Verdict
 from .spec import Child, Supervisor, Tree
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 START = 1_800_000_000.0
+
+THREAD_SECONDS = 5.0
+"""How long, in real time, hand-driven time waits for a thread to end."""
 
 CALM = NodeSettings(lease_seconds=30.0, beat_seconds=5.0)
 """A node that is alone need not look after the others so often; an hour of its time passes in a second or two."""
@@ -61,6 +65,7 @@ class ManualPort(RealPort):
         self._alarms: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._tokens = itertools.count(1)
+        self._threads: set[anyio.Event] = set()
 
     def wall(self) -> float:
         return START + self.elapsed
@@ -104,18 +109,41 @@ class ManualPort(RealPort):
     def _alarm(self, seconds: float, ring: Callable[[], None]) -> None:
         heapq.heappush(self._alarms, (self.elapsed + max(0.0, seconds), next(self._order), ring))
 
+    async def in_thread(self, function: Callable[..., R], *args: Any) -> R:
+        ended = anyio.Event()
+        self._threads.add(ended)
+        try:
+            return await super().in_thread(function, *args)
+        finally:
+            self._threads.discard(ended)
+            ended.set()
+
+    async def settle(self) -> None:
+        """Return when nothing more happens unless time passes.
+
+        Threads take real time, which hand-driven time knows nothing of: each is waited for, `THREAD_SECONDS` at most.
+        One that takes longer is taken to wait for something itself, and is not waited for again.
+        """
+        await all_tasks_wait()
+        while self._threads:
+            ended = next(iter(self._threads))
+            with anyio.move_on_after(THREAD_SECONDS):
+                await ended.wait()
+            self._threads.discard(ended)
+            await all_tasks_wait()
+
     async def advance(self, seconds: float) -> None:
         """Let `seconds` pass: everything that falls due on the way happens in its order."""
         end = self.elapsed + seconds
-        await all_tasks_wait()
+        await self.settle()
         while self._alarms and self._alarms[0][0] <= end:
             at = self._alarms[0][0]
             self.elapsed = max(self.elapsed, at)
             while self._alarms and self._alarms[0][0] <= at:
                 heapq.heappop(self._alarms)[2]()
-            await all_tasks_wait()
+            await self.settle()
         self.elapsed = end
-        await all_tasks_wait()
+        await self.settle()
 
 
 class ScriptedQuarantine:
@@ -251,7 +279,7 @@ class TestKit:
 
     async def settle(self) -> None:
         """Return when nothing more happens unless time passes."""
-        await all_tasks_wait()
+        await self.port.settle()
 
     async def advance(self, **duration: float) -> None:
         """Let time pass (`seconds=`, `minutes=`, `hours=`, `days=`)."""

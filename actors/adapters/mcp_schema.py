@@ -100,7 +100,7 @@ class Check:
                 errors.append(_sentence(error))
                 if len(errors) == MAX_ERRORS:
                     break
-        except _TooMuchWork:
+        except (_TooMuchWork, RecursionError):  # which of them comes first depends on how deep the stack is here
             return "the arguments are too large or too nested to be checked"
         except Exception as error:  # noqa: BLE001 - a reference to nowhere or to itself: the schema is at fault
             return f"the arguments cannot be checked against the tool's schema ({type(error).__name__})"

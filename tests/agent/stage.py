@@ -13,7 +13,7 @@ import anyio.abc
 from callboard import Budget, FunctionLLM, InMemoryStore, LLMClient, LLMResponse, Node, RunState, Runtime, Tool
 from callboard.actors.agent.state import fold
 from callboard.actors.llm.client import ChatMessage, ToolSpec
-from callboard.actors.testing import ManualPort, all_tasks_wait
+from callboard.actors.testing import ManualPort
 from callboard.mailbox.message import Message
 from callboard.persistence.rows import Decision
 
@@ -128,7 +128,7 @@ class Stage:
 
     async def settle(self) -> None:
         """Until nothing more happens unless time passes."""
-        await all_tasks_wait()
+        await self.port.settle()
 
     async def advance(self, seconds: float) -> None:
         """Let time pass."""
