@@ -46,6 +46,7 @@ from ..actors.agent.events import (
     ToolCallRequested,
     ToolCallSettled,
 )
+from ..actors.agent.forking import AT_WORK
 from ..actors.agent.guard_events import GuardrailTriggered, PlanCommitted
 from ..actors.agent.runs import Recorded
 from .views import Trace, moment
@@ -202,7 +203,9 @@ class Teller:
             case RunForked():
                 yield Line(f"forked from {event.origin} at its event {event.origin_seq}, by {event.requested_by}")
                 yield from block(event.note) if event.note else ()
-                yield from (Line(f"      held if asked for again: {what}") for what in event.elsewhere.values())
+                for fingerprint, what in event.elsewhere.items():
+                    at_work = f"every call with a side effect is held: {what} was still at work"
+                    yield Line(f"      {at_work if fingerprint == AT_WORK else f'held if asked for again: {what}'}")
             case BudgetSet():
                 yield Line(f"classified as {event.label}: budget {_limits(event.budget)}")
                 yield from block(event.reason)

@@ -2,7 +2,8 @@
 
 The fork reads its past in the other run's journal, so nothing is copied and nothing is done again. What the other run
 asked for and had no answer to at that event is answered with an error that says what became of it there. What it did
-with side effects beyond that event is remembered by fingerprint, and the same call in the fork needs a person.
+with side effects beyond that event is remembered by fingerprint, and the same call in the fork needs a person. What a
+run that is still at work will do cannot be known: a fork of one asks for every call with a side effect.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,9 @@ from .events import (
     ChildStarted,
     CodeRequested,
     LLMCallCompleted,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
     RunForked,
     RunStarted,
     ToolCallCompleted,
@@ -42,6 +46,8 @@ MAX_ELSEWHERE = 1_000
 """Calls that a fork remembers one by one; beyond that, every call of the tools concerned needs a person."""
 MAX_RESULT_CHARS = 2_000
 POLICY = "fork"
+AT_WORK = "*"
+"""In place of a fingerprint: any call may be made elsewhere too."""
 
 Journal = Callable[[str], Awaitable[Sequence[Message]]]
 """The events of a run's own journal, by its address."""
@@ -57,10 +63,13 @@ def unlike(verdict: Refuse | Hold | Go, elsewhere: Mapping[str, str]) -> Refuse 
     if not elsewhere or isinstance(verdict, Refuse) or not verdict.tool.side_effect:
         return verdict
     name = verdict.tool.name
-    what = elsewhere.get(fingerprint(name, verdict.arguments.canonical)) or elsewhere.get(fingerprint(name, "*"))
-    if what is None:
+    same = elsewhere.get(fingerprint(name, verdict.arguments.canonical)) or elsewhere.get(fingerprint(name, "*"))
+    if same is not None:
+        reason = f"{same} is this very call, asked for after the event where this run was forked"
+    elif AT_WORK in elsewhere:
+        reason = f"{elsewhere[AT_WORK]} was still at work when this run was forked, and may make this call as well"
+    else:
         return verdict
-    reason = f"{what} is this very call, asked for after the event where this run was forked"
     again = Terms(reason, policy=POLICY, risk="high")
     terms = merged([verdict.terms, again]) if isinstance(verdict, Hold) else again
     return Hold(verdict.tool, verdict.arguments, terms or again, verdict.tally, verdict.findings)
@@ -184,7 +193,8 @@ def encode_result(result: Mapping[str, Any]) -> str:
 async def done_elsewhere(origin: str, events: Sequence[Message], at: int, read: Journal) -> dict[str, str]:
     """What the origin, and the runs it called, did or may yet do beyond event `at`: fingerprints, and which calls.
 
-    Calls whose tools have no side effects are among them; the fork's gate knows its tools and passes them by.
+    AT_WORK is among them, with the run's name, where one of these runs had not ended. Calls whose tools have no side
+    effects are, too; the fork's gate knows its tools and passes them by.
     """
     found: dict[str, str] = {}
     for event in events[:at]:
@@ -195,6 +205,8 @@ async def done_elsewhere(origin: str, events: Sequence[Message], at: int, read: 
 
 
 async def _collect(address: str, events: Sequence[Message], at: int, read: Journal, found: dict[str, str]) -> None:
+    if not any(isinstance(event, RunCompleted | RunFailed | RunCancelled) for event in events):
+        found.setdefault(AT_WORK, f"run {key_of(address) or address}")
     answered = {call for call, _ in _outcomes_of_calls(events[:at])}
     undone = {call for call, done in _outcomes_of_calls(events) if not done}
     for event in events:

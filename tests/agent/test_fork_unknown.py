@@ -144,3 +144,51 @@ async def test_a_call_that_the_origin_still_holds_uses_up_no_limit_of_the_fork()
         await stage.settle()
         assert [call.arguments for call in (await stage.state(fork)).pending_approvals] == [{"amount": 100}]
         assert (await stage.state(fork)).counted.amounts == {"refund.amount": Decimal(100)}
+
+
+async def test_a_fork_of_a_run_at_work_asks_for_what_that_run_may_do_as_well() -> None:
+    def quicker(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system: str) -> LLMResponse:
+        if any(message.content == "go on" for message in messages):
+            return asks(("pay", {"n": 5})) if messages[-1].content == "go on" else says("ok")
+        answers = (asks(("refund", {"amount": 1})), asks(("pay", {"n": 5})), says("ok"))
+        return answers[sum(message.role == "tool" for message in messages)]
+
+    async with Stage(FunctionLLM(quicker), [refund, pay]) as stage:
+        run = await stage.begin(run_id="o")
+        assert (await stage.state(run)).status == "awaiting_approval"
+        fork = await stage.runtime.fork(run, say="go on", new_id="f")
+        await stage.settle()
+        (asked,) = await stage.of(fork, ApprovalRequested)
+        assert asked.reason.startswith("run o was still at work when this run was forked") and asked.policy == "fork"
+        await stage.approve(run)
+        assert DONE == [1, 5] and (await stage.state(run)).status == "completed"
+        await stage.deny(fork, "the other one has paid")
+        assert DONE == [1, 5] and (await stage.state(fork)).status == "completed"
+
+
+async def test_a_fork_of_a_run_whose_agent_is_at_work_asks_for_what_that_agent_may_do_as_well() -> None:
+    child = script(asks(("refund", {"amount": 1})), asks(("pay", {"n": 5})), says("ok"))
+    expert = AgentSpec("expert", "Pays.", tools=(refund, pay), llm=child)
+    parent = script(asks(("expert", {"goal": "pay"})), asks(("pay", {"n": 5})), says("ok"))
+    async with Stage(parent, [pay], agents=[expert]) as stage:
+        run = await stage.begin(run_id="o")
+        assert (await stage.state("o.1")).status == "awaiting_approval"
+        fork = await stage.runtime.fork(run, new_id="f")
+        await stage.settle()
+        (asked,) = await stage.of(fork, ApprovalRequested)
+        assert "was still at work" in asked.reason and DONE == []
+        await stage.deny(fork, "not now")
+        assert (await stage.state(fork)).status == "completed"
+        again = await stage.runtime.fork(fork, 1, new_id="g")
+        await stage.settle()
+        (asked,) = await stage.of(again, ApprovalRequested)
+        assert "run o was still at work" in asked.reason and DONE == []
+
+
+async def test_a_fork_of_a_run_that_has_ended_is_asked_for_nothing_new() -> None:
+    model = script(asks(("look", {"n": 1})), says("seen"), asks(("pay", {"n": 5})), says("ok"))
+    async with Stage(model, [look, pay]) as stage:
+        run = await stage.begin(run_id="o")
+        fork = await stage.runtime.fork(run, say="and pay", new_id="f")
+        await stage.settle()
+        assert await stage.of(fork, ApprovalRequested) == [] and DONE == [5]

@@ -64,3 +64,12 @@ def test_a_replay_of_a_fork_says_what_it_is(cli: Cli, shared: str) -> None:
     said = cli("replay", fork, dsn=shared)
     assert f"forked from /desk/run:{origin} at its event 1" in said.out and "what if" in said.out
     assert f"held if asked for again: call 1 of run {origin}" in said.out
+
+
+def test_a_replay_of_a_fork_says_that_its_origin_was_at_work(cli: Cli, shared: str) -> None:
+    cli("run", APP, "refund 80.00", "--id", "waits", dsn=shared)
+    assert cli("show", "waits", "--json", dsn=shared).document["status"] == "awaiting_approval"
+    fork = cli("fork", "waits", "--at", "1", "--json", dsn=shared).document["run_id"]
+    cli("run", APP, "hello", dsn=shared)
+    said = cli("replay", fork, dsn=shared)
+    assert "every call with a side effect is held: run waits was still at work" in said.out
