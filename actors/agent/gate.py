@@ -19,7 +19,7 @@ from .events import RequestedCall
 from .facts import Facts
 from .guard_events import Guarded, Tally
 from .policies import PolicyCall, terms_of
-from .policy import Terms, merged
+from .policy import Terms, merged, with_strangers
 from .suspicion import terms_of_run, terms_of_values
 from .text import row_text
 from .tool import Tool
@@ -119,6 +119,7 @@ def judge(
     terms_in_all = merged(asked)
     if terms_in_all is None:
         return Go(tool, arguments, tally, tuple(findings))
+    terms_in_all = with_strangers(terms_in_all, facts.requested_by)
     return Hold(tool, arguments, terms_in_all, tally, tuple(findings))
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Risk = Literal["low", "medium", "high"]
+UNKNOWN = "unknown"
+"""Who asked for a run, where nobody said."""
 RISKS: tuple[Risk, ...] = ("low", "medium", "high")
 
 
@@ -45,6 +47,15 @@ def merged(terms: Iterable[Terms]) -> Terms | None:
             hold_seconds=max(found.hold_seconds, one.hold_seconds),
         )
     return found
+
+
+def with_strangers(terms: Terms, requested_by: str) -> Terms:
+    """`terms`, where it may not be known who asked for the run: then nobody can be barred, and one person more has to
+    approve, since of all who do only one can be the one who asked."""
+    if not terms.not_requester or requested_by not in ("", UNKNOWN):
+        return terms
+    reason = f"{terms.reason}; nobody said who asked for this run, so one person more has to approve"
+    return replace(terms, reason=reason, needed=terms.needed + 1)
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

@@ -122,7 +122,7 @@ async def test_what_is_edited_passes_the_gate_anew() -> None:
 
     paid, tools = paying()
     async with Stage(once(), tools, policies=[sums]) as stage:
-        run = await stage.begin()
+        run = await stage.begin(requested_by="dan")
         new = await edit(stage, run, {"amount": 500}, by="eve")
         assert (new.needed, new.not_requester, new.policy) == (2, True, "edit+tool+sums")
         with pytest.raises(NotAllowed, match="changed by eve"):

@@ -82,6 +82,23 @@ async def test_who_asked_for_the_run_may_not_approve_its_call() -> None:
         assert paid == [9]
 
 
+async def test_where_nobody_said_who_asked_one_person_more_has_to_approve() -> None:
+    paid, tools = paying()
+    async with Stage(once(), tools, policies=[wants(not_requester=True)]) as stage:
+        run = await stage.begin()
+        row = await latest(stage, run)
+        assert row.needed == 2 and "nobody said who asked for this run" in row.reason
+        assert (await stage.approve(run, "ann")).status == "pending"
+        await stage.runs.edit(run, {"amount": 8}, "bob")  # asked anew, which wants no third person
+        await stage.settle()
+        assert (await latest(stage, run)).needed == 2
+        await stage.approve(run, "ann")
+        with pytest.raises(NotAllowed, match="changed by bob"):
+            await stage.approve(run, "bob")
+        await stage.approve(run, "cy")
+        assert paid == [8]
+
+
 @pytest.mark.parametrize("by", ["", " ", "\x00"])
 async def test_w24_nobody_decides_nothing(by: str) -> None:
     paid, tools = paying(requires_approval=True)
@@ -102,7 +119,7 @@ async def test_what_a_policy_asks_for_is_in_the_journal_and_in_the_row() -> None
     _, tools = paying(requires_approval=True)
     terms = {"risk": "high", "needed": 2, "not_requester": True, "expires_seconds": 60.0, "hold_seconds": 5.0}
     async with Stage(once(), tools, policies=[wants(**terms)], approval_seconds=900.0) as stage:
-        run = await stage.begin()
+        run = await stage.begin(requested_by="eve")
         [event] = await stage.of(run, ApprovalRequested)
         row = await latest(stage, run)
         for found in (event, row):
