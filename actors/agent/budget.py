@@ -7,7 +7,7 @@ duration when an attempt at a model call has failed, as it could be tried again 
 """
 
 from decimal import Decimal
-from math import ceil
+from math import ceil, isnan
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -25,6 +25,10 @@ FailureReason = Literal[
     "max_tool_calls_exceeded",
     "unrecoverable_error",
 ]
+
+
+MAX_LIMIT = 1 << 53
+"""Of what is counted; a greater limit is none."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -46,11 +50,20 @@ class Overrun(msgspec.Struct, frozen=True):
 
 
 def check(budget: Budget) -> None:
-    """Refuse a budget with which a run could never succeed.
+    """Refuse a budget with which a run could never succeed, or which no journal can hold: it would read as something
+    else, or not at all, and the run stand still.
 
     Raises:
         UsageError: naming the limit.
     """
+    for name in ("max_iterations", "max_tokens", "max_tool_calls"):
+        limit = getattr(budget, name)
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit > MAX_LIMIT):
+            raise UsageError(f"a budget with {name}={limit!r:.40} means nothing; give a whole number, or None")
+    for name in ("max_duration_seconds", "max_cost_usd"):
+        limit = getattr(budget, name)
+        if limit is not None and not _is_amount(limit):
+            raise UsageError(f"a budget with {name}={limit!r:.40} means nothing; give a number, or None")
     for name in ("max_iterations", "max_tokens", "max_duration_seconds"):
         limit = getattr(budget, name)
         if limit is not None and not limit > 0:
@@ -59,6 +72,16 @@ def check(budget: Budget) -> None:
         limit = getattr(budget, name)
         if limit is not None and not limit >= 0:
             raise UsageError(f"a budget with {name}={limit} means nothing; give 0 or more, or None")
+
+
+def _is_amount(limit: object) -> bool:
+    """Infinity is one: it means the same as None."""
+    match limit:
+        case Decimal():
+            return not limit.is_nan()
+        case float():
+            return not isnan(limit)
+    return isinstance(limit, int) and not isinstance(limit, bool)
 
 
 def least(one: Budget, other: Budget) -> Budget:
@@ -114,6 +137,16 @@ def left(budget: Budget, state: "RunState", now: float, shares: int = 1) -> Budg
         max_cost_usd=None if cost is None else max(Decimal(0), cost / shares),
         max_tool_calls=None if calls is None else max(0, calls // shares),
     )
+
+
+def calls_left(budget: Budget, state: "RunState", call: int, later: int) -> int | None:
+    """How many tool calls the child that answers `call` may make: not that call itself, nor what people or running
+    children may still make of the limit, nor the `later` ones of the same turn. None: any number."""
+    if budget.max_tool_calls is None:
+        return None
+    spoken_for = sum(other.granted.max_tool_calls or 0 for other in state.pending.values() if other.granted is not None)
+    spoken_for += sum(other.status == "held" and other.call != call for other in state.pending.values())
+    return max(0, budget.max_tool_calls - state.tool_calls - spoken_for - later - 1)
 
 
 def overrun(budget: Budget, state: "RunState", now: float) -> Overrun | None:

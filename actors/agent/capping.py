@@ -1,7 +1,7 @@
 """Numeric caps on arguments: of one call, and of all calls of a run together. Pure.
 
 An amount that cannot be read as a number, or is beyond all reckoning, is over every cap. Signs do not count: a negative
-amount uses up as much of a sum as a positive one.
+amount uses up as much of a sum as a positive one; of a list the sum counts, or a call could be many.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +17,13 @@ MAX_DIGITS = 1_000
 def over_cap(tool: str, plain: Mapping[str, Any], caps: Caps, sums: Mapping[str, Decimal]) -> str | None:
     """Which cap a call would pass, as a sentence; None: none."""
     for name, cap in caps.get(tool, {}).items():
-        for amount in _amounts(plain.get(name)):
-            if amount is None:
-                return f"{tool}: {name} has a limit, and is not a number here"
-            if cap.each is not None and amount > cap.each:
-                return f"{tool}: {name} is {amount}, above the limit of {cap.each} for one call"
+        amounts = list(_amounts(plain.get(name)))
+        adds = sum((amount for amount in amounts if amount is not None), Decimal(0))
+        if None in amounts:
+            return f"{tool}: {name} has a limit, and is not a number here"
+        if cap.each is not None and adds > cap.each:
+            return f"{tool}: {name} is {adds}, above the limit of {cap.each} for one call"
         before = sums.get(f"{tool}.{name}", Decimal(0))
-        adds = sum((amount for amount in _amounts(plain.get(name)) if amount is not None), Decimal(0))
         if cap.total is not None and before + adds > cap.total:
             return (
                 f"{tool}: {name} would come to {before + adds} in this run, above the limit of {cap.total} in all "

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from ...mailbox import codec
 from ...mailbox.errors import UsageError
 from .budget import Budget, least, scaled
 
@@ -38,17 +39,19 @@ class Classifier(Protocol):
 
 
 def lowered(own: Budget, verdict: Verdict) -> Budget:
-    """The budget of a run whose own is `own`: in no limit above it.
+    """The budget of a run whose own is `own`: in no limit above it, and as its journal will read it.
 
     Raises:
         UsageError: a factor that is not above 0 and at most 1.
+        BadMessage: limits that a journal cannot hold, such as half an iteration.
     """
     found = own
     if verdict.factor is not None:
         if not 0 < verdict.factor <= 1:
             raise UsageError(f"a verdict's factor must be above 0 and at most 1, not {verdict.factor}")
         found = scaled(found, verdict.factor)
-    return found if verdict.budget is None else least(found, verdict.budget)
+    least_of_both = found if verdict.budget is None else least(found, verdict.budget)
+    return codec.decode(codec.encode(least_of_both), Budget)
 
 
 SIMPLE = Budget(max_iterations=12, max_tokens=40_000)

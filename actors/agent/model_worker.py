@@ -15,18 +15,19 @@ from ...mailbox.message import Message, decode_tagged
 from ..actor import Worker, on
 from ..context import WorkerContext
 from ..directives import Transient
-from ..llm.client import ChatMessage, LLMClient, LLMResponse, ToolSpec
+from ..llm.client import ChatMessage, LLMClient, LLMResponse, ToolSpec, is_lost
 from ..llm.provider import adopt, patience_seconds
 from .agents import specs_for, tools_for
 from .answer import recorded
 from .boundary import Boundary
-from .compaction import MAX_SUMMARY_CHARS, choose, summary_request
+from .compaction import choose, summary_request
 from .events import LLMCallFailed, RunForked
 from .facts import profile_of_run
 from .foreign import contained
 from .forking import PastLost, inherit
 from .messages import CallModel, ModelAnswered, ModelFailed, ModelTooLong, SummaryWritten
 from .model_errors import GRACE_SECONDS, TIME_IS_UP, CutShort, Failure, after_failure, read_failure, seconds_left
+from .recorded import RecordedLLM
 from .rules import NO_RULES, Rules
 from .streaming import Teller, told
 from .text import well_formed
@@ -68,6 +69,8 @@ class ModelWorker(Worker, kind="model"):
         self._transcripts: OrderedDict[str, tuple[Transcript, int]] = OrderedDict()
         """By run: its transcript, and what that is counted with in `_bytes`."""
         self._bytes = 0
+        self._ahead: float | None = None
+        """How far the store's clock is ahead of this node's monotonic one; None: no call has told yet."""
 
     @on
     async def call(self, message: CallModel, ctx: WorkerContext) -> Message:
@@ -77,7 +80,8 @@ class ModelWorker(Worker, kind="model"):
             raise Transient(f"the journal cannot be read: {error}", after_seconds=1.0) from error  # charged to nobody
         except PastLost as error:
             return ModelFailed(message.step, ctx.attempt, str(error), final=True)
-        if seconds_left(message.until, ctx) <= GRACE_SECONDS:
+        until = self._until(message, ctx)
+        if seconds_left(until, ctx) <= GRACE_SECONDS:
             said = "the run's time is up"
             return ModelFailed(message.step, ctx.attempt - 1, said, final=True, kind=TIME_IS_UP, sent=False)
         llm, tools = self._model(message)
@@ -93,13 +97,17 @@ class ModelWorker(Worker, kind="model"):
             return await self._ask(message, transcript, llm, tools, ctx)
         except Exception as error:  # noqa: BLE001 - a user's client; `read_failure` says what it means
             failure = read_failure(error, ctx.attempt, message.max_attempts)
+            if is_lost(error):
+                failure.kind = "timeout"
+        if (failure.retry_after_seconds or 0.0) < FIRST_SECONDS:
+            failure.retry_after_seconds = None  # "in a few milliseconds", over and over, is a storm: back off as usual
         if failure.kind == "timeout" and not failure.cost_usd:
             failure.cost_usd = _worst_cost(llm, transcript, tools)
         if message.summary_of is not None and failure.final:
             return SummaryWritten(message.step, message.summary_of, message.cause, cost_usd=failure.cost_usd)
         if failure.kind == "context" and rule is not None and message.summary_of is None:
             return self._too_long(message, transcript, ctx, limit=transcript.size // 2, failure=failure)
-        return after_failure(failure, message.step, self.first_seconds, ctx, until=message.until)
+        return after_failure(failure, message.step, self.first_seconds, ctx, until=until)
 
     def _model(self, message: CallModel) -> tuple[LLMClient, tuple[ToolSpec, ...]]:
         """Which model is asked, and with what tools."""
@@ -116,8 +124,7 @@ class ModelWorker(Worker, kind="model"):
         ctx: WorkerContext,
     ) -> ModelAnswered:
         boundary = transcript.boundary
-        # A copy: the list is kept for the next call, whatever the client does to it.
-        shown = tuple(transcript.messages) if boundary is None else boundary.outgoing(transcript.messages)
+        shown = _shown(transcript.messages, boundary, llm)
         began = ctx.port.monotonic()
         answer = await self._call(message, llm, shown, tools, ctx)
         took = int((ctx.port.monotonic() - began) * 1000)
@@ -136,7 +143,7 @@ class ModelWorker(Worker, kind="model"):
         ctx: WorkerContext,
     ) -> LLMResponse:
         adopt(llm, ctx.port)
-        limit = min(CALL_SECONDS + patience_seconds(llm), seconds_left(message.until, ctx))
+        limit = min(CALL_SECONDS + patience_seconds(llm), seconds_left(self._until(message, ctx), ctx))
         with ctx.port.deadline(limit):
             if self.rules.stream is None or message.summary_of is not None:
                 return await contained(llm.call(shown, tools, message.system_prompt))
@@ -150,14 +157,16 @@ class ModelWorker(Worker, kind="model"):
         cut = message.summary_of
         assert cut is not None
         limit = self.rules.compaction.limit_bytes if self.rules.compaction is not None else transcript.size
-        asked = summary_request(transcript.placed, cut, limit // 2)
+        # Where the conversation was too long for its model, so would be half of what the desk allows.
+        longest = min(limit, transcript.size // 2) if message.cause == "provider" else limit
+        asked = summary_request(transcript.placed, cut, longest // 2)
         boundary = transcript.boundary
-        shown = tuple(asked) if boundary is None else boundary.outgoing(asked)
+        shown = _shown(asked, boundary, llm)
         answer = await self._call(message, llm, shown, (), ctx)
         if boundary is not None:
             answer = boundary.restored(answer)
         if answer.content.strip():
-            cut = cut.with_summary(well_formed(answer.content)[:MAX_SUMMARY_CHARS])
+            cut = cut.with_summary(well_formed(answer.content), limit - transcript.prompt_bytes)
         return SummaryWritten(
             message.step, cut, message.cause, answer.input_tokens, answer.output_tokens, answer.cost_usd
         )
@@ -175,7 +184,7 @@ class ModelWorker(Worker, kind="model"):
         rule = self.rules.compaction
         assert rule is not None
         if message.compactions < MAX_COMPACTIONS:
-            cut = choose(transcript.placed, limit - len(transcript.system_prompt), rule.keep_turns)
+            cut = choose(transcript.placed, limit - transcript.prompt_bytes, rule.keep_turns)
             if cut is not None and cut.bytes_after < cut.bytes_before:
                 return ModelTooLong(message.step, cut, "provider" if failure else "limit")
         said = f" ({failure.error})" if failure is not None else f" for its limit of {limit:,} bytes"
@@ -208,6 +217,8 @@ class ModelWorker(Worker, kind="model"):
         later: list[Message] = []
         for event in await ctx.journal(ctx.caller, transcript.seq):
             decoded = decode_tagged(event.type, event.body)
+            if event.seq == message.upto and ctx.envelope.deliveries == 1 and ctx.envelope.sent_by_node == ctx.node:
+                self._ahead = event.at - ctx.port.monotonic()  # it was recorded just now
             if event.seq <= message.upto:
                 if isinstance(decoded, RunForked):
                     await inherit(transcript, decoded, ctx.journal)
@@ -222,6 +233,12 @@ class ModelWorker(Worker, kind="model"):
             raise Transient(f"event {message.upto} of {ctx.caller} cannot be read yet", after_seconds=1.0)
         self._keep(ctx.caller, transcript)
         return transcript, later
+
+    def _until(self, message: CallModel, ctx: WorkerContext) -> float:
+        """When the run's time is up, by this machine's wall clock; that may be wrong: the run goes by the store's."""
+        if not message.until or self._ahead is None:
+            return message.until
+        return message.until + ctx.port.wall() - (ctx.port.monotonic() + self._ahead)
 
     def _boundary(self, message: CallModel, ctx: WorkerContext) -> Boundary | None:
         """What looks at the conversation, where the run's guardrails do."""
@@ -254,6 +271,13 @@ def _lost_calls(message: CallModel, later: list[Message], ctx: WorkerContext) ->
         return 0
     booked = sum(event.lost for event in later if isinstance(event, LLMCallFailed) and event.step == message.step)
     return max(int(moved), envelope.losses) - booked
+
+
+def _shown(messages: list[ChatMessage], boundary: Boundary | None, llm: LLMClient) -> tuple[ChatMessage, ...]:
+    """The messages as this model sees them. A recording is made of the journal: there is nothing to hide from it."""
+    protected = None if boundary is None else boundary.outgoing(messages)
+    # A copy: the list is kept for the next call, whatever the client does to it.
+    return tuple(messages) if protected is None or isinstance(llm, RecordedLLM) else protected
 
 
 def _worst_cost(llm: LLMClient, transcript: Transcript, tools: tuple[ToolSpec, ...]) -> Decimal:

@@ -7,6 +7,9 @@ The answer is chosen by what is asked, never by how often, so many runs, restart
 recording holds what was said to the model and what it said: no node, no approver, no provider's request id. It does
 hold what the tools returned, so treat it as you treat that.
 
+What came to nothing and was told to the model (`run_model.FED_BACK`) comes to nothing again; a summary of turns that a
+model wrote is found by the number of the turns. Failed attempts that were tried again are left out.
+
 Neighbours: `transcript` rebuilds what was asked. The file is JSON lines: a head with a version, then one turn a line,
 each with only what was new in its conversation. Invariant: reading what was written gives the same recording.
 """
@@ -21,10 +24,12 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ...mailbox import codec
+from ...mailbox.address import key_of
 from ...mailbox.errors import BadMessage, CallboardError
 from ...mailbox.message import Message
 from ..llm.client import ChatMessage, LLMClient, LLMResponse, PermanentModelError, ToolCall, ToolSpec
-from .events import LLMCallCompleted, LLMCallRequested, TranscriptCompacted
+from .compaction import summary_in, turns_to_sum_up
+from .events import LLMCallCompleted, LLMCallFailed, LLMCallRequested, RunForked, SummaryRequested, TranscriptCompacted
 from .transcript import Transcript
 
 FORMAT: Literal["callboard.recording"] = "callboard.recording"
@@ -73,6 +78,12 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """The messages after them."""
     system_prompt: str | None = None
     """Where it is another one than that of the turn before."""
+    failed: str = ""
+    """Where there was no answer that could be read: the error, which the model was told of."""
+    kind: Literal["", "malformed", "length"] = ""
+    """Of that error."""
+    sums_up: int = 0
+    """A summary of the turns up to this one; such a turn is no part of the conversation, and has none of the above."""
 
 
 Asked = tuple[str, tuple[ChatMessage, ...]]
@@ -84,13 +95,18 @@ class RecordedLLM(LLMClient):
 
     def __init__(self, turns: Sequence[Turn], *, strict: bool = True) -> None:
         self.strict = strict
-        self.turns = tuple(turns)
+        self.turns = tuple(turn for turn in turns if not turn.sums_up)
+        self._summaries = {turn.sums_up: turn for turn in turns if turn.sums_up}
         self._asked = list(_expanded(self.turns))
         self._by_asked = dict(zip(_keys(self.turns), self.turns, strict=True))
 
     @classmethod
     def from_events(cls, events: Iterable[Message | HasEvent], *, strict: bool = True) -> "RecordedLLM":
-        """From a run's journal, whole or as far as it got."""
+        """From a run's journal, whole or as far as it got.
+
+        Raises:
+            BadRecording: the run is a fork, and what it was forked from is not before it.
+        """
         return cls(recorded_turns(events), strict=strict)
 
     @classmethod
@@ -111,21 +127,23 @@ class RecordedLLM(LLMClient):
             NotRecorded: saying which message differs.
         """
         asked = (system_prompt, tuple(messages))
-        turn = self._by_asked.get(_key(asked))
+        turn = self._by_asked.get(_key(asked)) or self._summaries.get(turns_to_sum_up(messages))
         if turn is None:
             nearest = self._nearest(asked)
             if self.strict or nearest is None:
                 raise NotRecorded(self._difference(asked, nearest))
             turn = self.turns[nearest]
+        if turn.kind:
+            raise PermanentModelError(turn.failed, cost_usd=turn.cost_usd, kind=turn.kind)
         return LLMResponse(
             turn.content, turn.tool_calls, turn.stop_reason, turn.input_tokens, turn.output_tokens, turn.cost_usd
         )
 
     def _nearest(self, asked: Asked) -> int | None:
-        """The turn with as many answers before it."""
-        answers = _answers(asked[1])
+        """The turn with as many answers before it; of several (one of them could be read), the one of like length."""
+        answers, length = _answers(asked[1]), len(asked[1])
         found = [number for number, (_, messages) in enumerate(self._asked) if _answers(messages) == answers]
-        return found[0] if found else None
+        return min(found, key=lambda number: abs(len(self._asked[number][1]) - length), default=None)
 
     def _difference(self, asked: Asked, nearest: int | None) -> str:
         if nearest is None:
@@ -148,27 +166,65 @@ class RecordedLLM(LLMClient):
 
 
 def recorded_turns(events: Iterable[Message | HasEvent]) -> list[Turn]:
-    """The answers in a run's journal, each with what it was the answer to."""
+    """The answers in a run's journal, each with what it was the answer to.
+
+    Raises:
+        BadRecording: the run is a fork, and what it was forked from is not before it.
+    """
     transcript, turns = Transcript(), list[Turn]()
     before: Asked = ("", ())
     asked: Asked = before
+    summing = False
     for row in events:
         event = row if isinstance(row, Message) else row.event
-        if isinstance(event, LLMCallCompleted):
-            turns.append(_turn(event, asked, before, first=not turns))
-            before = asked
+        match event:
+            case RunForked() if not transcript.messages:
+                raise BadRecording(
+                    f"run {event.run_id} is a fork, and what its model was asked begins in the journal of run "
+                    f"{key_of(event.origin)}: give the first {event.origin_seq} events of that one before it"
+                )
+            case LLMCallCompleted():
+                turns.append(_placed(_turn(event), asked, before, first=not turns))
+                before = asked
+            case LLMCallFailed() if event.final and event.kind in {"malformed", "length"}:
+                failed = Turn("", cost_usd=event.cost_usd, failed=event.error, kind=_kind(event.kind))
+                turns.append(_placed(failed, asked, before, first=not turns))
+                before = asked
+            case TranscriptCompacted() if summing:
+                turns.append(_summary(event))
         transcript.feed([event])
         if isinstance(event, LLMCallRequested | TranscriptCompacted):
             asked = (transcript.system_prompt, tuple(transcript.messages))
+        summing = isinstance(event, SummaryRequested)
     return turns
 
 
-def _turn(event: LLMCallCompleted, asked: Asked, before: Asked, *, first: bool) -> Turn:
+def _kind(kind: str) -> Literal["malformed", "length"]:
+    return "length" if kind == "length" else "malformed"
+
+
+def _summary(event: TranscriptCompacted) -> Turn:
+    return Turn(
+        summary_in(event.cut),
+        input_tokens=event.input_tokens,
+        output_tokens=event.output_tokens,
+        cost_usd=event.cost_usd,
+        sums_up=event.cut.dropped_turns,
+    )
+
+
+def _placed(turn: Turn, asked: Asked, before: Asked, *, first: bool) -> Turn:
+    """The turn with what it was the answer to."""
     same = 0
     for was, now in zip(before[1], asked[1], strict=False):
         if was != now:
             break
         same += 1
+    prompt = asked[0] if first or asked[0] != before[0] else None
+    return msgspec.structs.replace(turn, same=same, asked=asked[1][same:], system_prompt=prompt)
+
+
+def _turn(event: LLMCallCompleted) -> Turn:
     calls = tuple(ToolCall(call.id, call.name, call.arguments, call.problem, call.opaque) for call in event.tool_calls)
     return Turn(
         content=event.content,
@@ -177,9 +233,6 @@ def _turn(event: LLMCallCompleted, asked: Asked, before: Asked, *, first: bool) 
         input_tokens=event.input_tokens,
         output_tokens=event.output_tokens,
         cost_usd=event.cost_usd,
-        same=same,
-        asked=asked[1][same:],
-        system_prompt=asked[0] if first or asked[0] != before[0] else None,
     )
 
 

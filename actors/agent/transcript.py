@@ -13,7 +13,7 @@ from ...mailbox.message import Message
 from ..llm.client import ChatMessage, ToolCall
 from .approval_events import ApprovalEdited
 from .boundary import Boundary
-from .compaction import GOAL, Cut, Place, Placed, shortened, size_of
+from .compaction import GOAL, Cut, Place, Placed, bytes_of, shortened, size_of
 from .events import (
     ApprovalDenied,
     ApprovalExpired,
@@ -39,6 +39,8 @@ class Transcript:
         """Looks at the same events, where the run's guardrails do; None: nothing is to be looked at."""
         self.messages: list[ChatMessage] = []
         self.system_prompt = ""
+        self.prompt_bytes = 0
+        """Of the system prompt."""
         self.seq = 0
         """How many events were fed."""
         self.size = 0
@@ -76,7 +78,8 @@ class Transcript:
         match event:
             case RunStarted():
                 self.system_prompt = event.system_prompt
-                self.size += len(event.system_prompt)
+                self.prompt_bytes = bytes_of(event.system_prompt)
+                self.size += self.prompt_bytes
                 self._add(ChatMessage("user", event.goal), Place(GOAL))
             case LLMCallCompleted():
                 calls = tuple(ToolCall(c.id, c.name, c.arguments, c.problem, c.opaque) for c in event.tool_calls)
@@ -135,7 +138,7 @@ class Transcript:
         kept = shortened(self.placed, cut)
         self.messages = [message for message, _ in kept]
         self._places = [place for _, place in kept]
-        self.size = len(self.system_prompt) + sum(size_of(message) for message in self.messages)
+        self.size = self.prompt_bytes + sum(size_of(message) for message in self.messages)
 
 
 def told_of_edits(changed: Mapping[str, Any]) -> str:

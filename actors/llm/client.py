@@ -21,7 +21,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal
+from math import isfinite
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
@@ -31,6 +32,14 @@ Role = Literal["user", "assistant", "tool", "system"]
 
 MAX_ARGUMENTS_CHARS = 1 << 20
 """Longer argument text is not parsed: it comes from a model and is as untrusted as anything else."""
+
+
+MAX_RETRY_AFTER_SECONDS = 86_400.0
+"""What asks for more (the date of a wrong clock, a time in other units) must not hold a provider's calls for ever."""
+
+
+MAX_COST_USD = 10**15
+"""Of one call. Sums of costs beyond all reckoning are errors, which would stop the run that adds them up."""
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -197,8 +206,10 @@ class TransientModelError(ModelError):
         kind: ErrorKind = "overload",
     ) -> None:
         super().__init__(message, cost_usd=cost_usd, kind=kind)
-        self.retry_after_seconds = retry_after_seconds
-        """What the provider asked for; None: it did not say."""
+        # Not `<= 0`: what is no number is nothing that was asked for either.
+        asked = retry_after_seconds is not None and retry_after_seconds > 0
+        self.retry_after_seconds = min(retry_after_seconds or 0.0, MAX_RETRY_AFTER_SECONDS) if asked else None
+        """What the provider asked for, up to a day; None: it did not say, or said "at once", which would be a storm."""
 
 
 class PermanentModelError(ModelError):
@@ -220,6 +231,18 @@ _TRANSIENT_NAMES = frozenset(
         "ServerConnectionError",  # aiohttp
         "ClientPayloadError",
         "IncompleteRead",  # http.client
+    }
+)
+_LOST_NAMES = _TRANSIENT_NAMES | {"TimeoutError", "ConnectionResetError", "ConnectionAbortedError", "BrokenPipeError"}
+# Of these it is sure that nothing was sent.
+_UNSENT_NAMES = frozenset(
+    {
+        "ConnectError",  # httpx
+        "ConnectTimeout",
+        "PoolTimeout",
+        "ConnectionRefusedError",
+        "gaierror",
+        "ClientConnectorError",  # aiohttp
     }
 )
 _STATUS_TEXT = re.compile(r"\s*(?:HTTP[ /]*)?([45]\d\d)\b")
@@ -245,6 +268,23 @@ def classify(error: BaseException) -> ErrorClass:
     return "bug" if status is None else _class_of_status(status, getattr(error, "code", None))
 
 
+def is_lost(error: BaseException) -> bool:
+    """Whether an error of somebody else's library leaves open if the model has worked: a timeout, a connection that was
+    cut. Not where there was a status, nor where no connection came about, as far as its causes tell."""
+    if isinstance(error, ModelError) or _status_on(error) is not None or _names(error).isdisjoint(_LOST_NAMES):
+        return False
+    cause: BaseException | None = error
+    while cause is not None:
+        if not _names(cause).isdisjoint(_UNSENT_NAMES):
+            return False
+        cause = cause.__cause__
+    return True
+
+
+def _names(error: BaseException) -> set[str]:
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
 def _class_of_kind(error: BaseException) -> ErrorClass | None:
     match error:
         case ssl.SSLCertVerificationError():
@@ -253,8 +293,7 @@ def _class_of_kind(error: BaseException) -> ErrorClass | None:
             return None  # files, not networks
         case OSError():  # and with it TimeoutError, ConnectionError, name resolution, the rest of TLS
             return "transient"
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return None if names.isdisjoint(_TRANSIENT_NAMES) else "transient"
+    return None if _names(error).isdisjoint(_TRANSIENT_NAMES) else "transient"
 
 
 def _status_on(error: BaseException) -> int | None:
@@ -297,7 +336,7 @@ def _read_arguments(arguments: object) -> tuple[dict[str, Any], str]:
         if len(arguments) > MAX_ARGUMENTS_CHARS:
             return {}, f"the arguments are {len(arguments)} characters long; at most {MAX_ARGUMENTS_CHARS} are allowed"
         try:
-            arguments = json.loads(arguments, parse_constant=_refuse_constant)
+            arguments = json.loads(arguments, parse_constant=_refuse_constant, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             return {}, f"the arguments are not valid JSON: {error}"
     if not isinstance(arguments, Mapping):
@@ -305,8 +344,13 @@ def _read_arguments(arguments: object) -> tuple[dict[str, Any], str]:
     return dict(arguments), ""
 
 
-def _refuse_constant(name: str) -> None:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _refuse_constant(text)
 
 
 def _json_name(value: object) -> str:
@@ -333,6 +377,6 @@ def _amount(name: str, value: Decimal | float | str) -> Decimal:
         amount = value if isinstance(value, Decimal) else Decimal(str(value))
     except InvalidOperation:
         amount = Decimal("NaN")
-    if not amount.is_finite() or amount < 0:
-        raise ValueError(f"{name} must be a number of at least 0, not {value!r:.100}")
+    if not amount.is_finite() or amount < 0 or amount > MAX_COST_USD:
+        raise ValueError(f"{name} must be a number from 0 to {MAX_COST_USD:,}, not {value!r:.100}")
     return amount

@@ -17,13 +17,14 @@ from typing import Any
 import httpx
 from google import genai
 from google.genai import errors, types
+from pydantic import ValidationError
 
-from .client import ChatMessage, ErrorKind, LLMResponse, ToolCall, ToolSpec, TransientModelError
+from .bodies import PLAIN
+from .client import ChatMessage, ErrorKind, LLMResponse, PermanentModelError, ToolCall, ToolSpec, TransientModelError
 from .errors import Refusal, retry_after
 from .pairing import made_id, paired, wire_name
 from .prices import Prices
 from .wire import (
-    PLAIN,
     BadClientSettings,
     Cut,
     HttpModel,
@@ -33,6 +34,7 @@ from .wire import (
     checked_url,
     count_in,
     http_options,
+    longest_in,
     secrets_in,
     shown_url,
     table,
@@ -91,6 +93,7 @@ class GoogleClient(HttpModel):
         )
         self._temperature = temperature
         self._config = dict(config or {})
+        self._longest = longest_in(self._config, "max_output_tokens", "maxOutputTokens", given=max_tokens)
         self._clients = PerLoop(lambda: self._make(key, api_version, extra_headers or {}))
 
     def __repr__(self) -> str:
@@ -147,9 +150,7 @@ class GoogleClient(HttpModel):
         return self._clients.get()[0]
 
     async def _exchange(self, question: Question) -> LLMResponse:
-        request = json.loads(question.body)
-        contents = [_content(content) for content in request["contents"]]
-        config = types.GenerateContentConfig.model_validate(request["config"])
+        contents, config = self._typed(question)
         models = self._open().aio.models
         try:
             if not question.stream:
@@ -164,8 +165,19 @@ class GoogleClient(HttpModel):
             return self._answer(parts, question)
         except errors.APIError as error:
             raise _refusal(error) from None
+        except ValidationError as error:
+            raise ValueError(f"not an answer of Gemini: {_complaints(error)}") from None
         except (AttributeError, TypeError, KeyError) as error:  # the package's, when an answer is not what it expects
             raise ValueError(f"not an answer of Gemini: {error}") from None
+
+    def _typed(self, question: Question) -> tuple[list[types.Content], types.GenerateContentConfig]:
+        """The request as the package wants it."""
+        request = json.loads(question.body)
+        try:
+            contents = [_content(content) for content in request["contents"]]
+            return contents, types.GenerateContentConfig.model_validate(request["config"])
+        except ValidationError as error:
+            raise PermanentModelError(self._text(f"the request cannot be written: {_complaints(error)}")) from None
 
     def _answer(self, parts: Sequence[types.GenerateContentResponse], question: Question) -> LLMResponse:
         said = [part for chunk in parts for part in _said(chunk)]
@@ -178,7 +190,10 @@ class GoogleClient(HttpModel):
         usage = next((chunk.usage_metadata for chunk in reversed(parts) if chunk.usage_metadata), None)
         counts = usage or types.GenerateContentResponseUsageMetadata()
         asked = count_in(counts.prompt_token_count) + count_in(counts.tool_use_prompt_token_count)
-        thoughts, cached = count_in(counts.thoughts_token_count), count_in(counts.cached_content_token_count)
+        thoughts, cached = (
+            count_in(counts.thoughts_token_count),
+            min(asked, count_in(counts.cached_content_token_count)),
+        )
         answered = count_in(counts.candidates_token_count) + thoughts
         answer = LLMResponse(
             "".join(part.text for part in said if part.text and not part.thought),
@@ -210,6 +225,12 @@ class GoogleClient(HttpModel):
         if reason not in _STOP_REASONS and not answer.content and not answer.tool_calls:
             text = self._text(f"the answer is empty: {ending or 'no candidates'}")
             raise TransientModelError(text, cost_usd=answer.cost_usd, kind="overload")
+
+
+def _complaints(error: ValidationError) -> str:
+    """What pydantic found, without the values, of which it shows parts: also parts of a key."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:5])
 
 
 def _said(chunk: types.GenerateContentResponse) -> list[types.Part]:

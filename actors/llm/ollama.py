@@ -2,24 +2,23 @@
 
 Wire facts that shape it: a prompt that does not fit is cut silently unless `truncate` is false, and old servers do not
 know that word; the package's typed `chat` drops `truncate`, the ids of calls and most of a tool's schema, so the
-request goes through the package's one level lower, with the body as the server documents it; a failure in mid-stream
-is a line `{"error": …}` under HTTP 200.
+request goes through the package's HTTP client with the body as the server documents it; so do its lines, which the
+package would break within a text; a failure in mid-stream is a line `{"error": …}` under HTTP 200.
 """
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from typing import Any
 
-import httpx
 import ollama
 
+from .bodies import PLAIN, lines, read_json
 from .client import ChatMessage, LLMResponse, PermanentModelError, ToolCall, ToolSpec
 from .errors import Refusal, kind_of, retry_after
 from .pairing import conversation, made_id, wire_name
 from .wire import (
-    PLAIN,
     Cut,
     HttpModel,
     PerLoop,
@@ -35,7 +34,10 @@ from .wire import (
 
 _STOP_REASONS = {"stop": "end_turn"}
 CHARS_PER_TOKEN_AT_MOST = 12
-"""No text of real conversations has fewer tokens than this tells; blanks are not counted."""
+"""No text of real conversations has fewer tokens than this tells; blanks and drawn lines are not counted."""
+BYTES_PER_TOKEN_AT_LEAST = 2
+_DRAWN = re.compile(r"([\W_])\1{2,}")
+"""A line drawn with one character, of which a hundred are a token or two."""
 
 
 class OllamaClient(HttpModel):
@@ -113,43 +115,34 @@ class OllamaClient(HttpModel):
         return self._clients.get()
 
     async def _exchange(self, question: Question) -> LLMResponse:
-        client, stream = self._open(), question.stream
-        body = question.body[:-1] + (b', "stream": true}' if stream else b', "stream": false}')
-        try:
-            # One level below `chat`; `dict` keeps what its types would drop.
-            answer: Any = await client._request(dict[str, Any], "POST", "/api/chat", content=body, stream=stream)
-            if not stream:
-                return self._answer([answer], question)
+        body = question.body[:-1] + (b', "stream": true}' if question.stream else b', "stream": false}')
+        # The HTTP client beneath `chat`, with the package's address and headers; see the top of this module.
+        async with self._open()._client.stream("POST", "/api/chat", content=body) as response:
+            if response.status_code != 200:
+                text = (await response.aread()).decode("utf-8", "replace")
+                waits = retry_after(response.headers)
+                return self._refused(Refusal(response.status_code, text, retry_after_seconds=waits), question)
+            if not question.stream:
+                return self._answer([read_json(await response.aread())], question)
             parts: list[dict[str, Any]] = []
-            async with aclosing(answer) as lines:
-                async for part in lines:
+            async for line in lines(response):
+                if line.strip():
+                    parts.append(part := read_json(line))
                     question.told(text_in(table(part, "message").get("content")))
-                    parts.append(part)
+                    if part.get("error"):
+                        break
             return self._answer(parts, question)
-        except (ollama.ResponseError, AttributeError, TypeError) as error:
-            # The two others: the package's own, when an error or an answer is no JSON object.
-            return self._refused(error, question)
 
-    def _refused(self, error: Exception, question: Question) -> LLMResponse:
-        """What the package says of an HTTP error; status and headers are on the error beneath."""
-        beneath = error.__context__
-        while beneath is not None and not isinstance(beneath, httpx.HTTPStatusError):
-            beneath = beneath.__context__
-        if isinstance(beneath, httpx.HTTPStatusError):
-            response = beneath.response
-            refusal = Refusal(response.status_code, response.text, retry_after_seconds=retry_after(response.headers))
-        elif isinstance(error, ollama.ResponseError):
-            refusal = Refusal(0, str(error.error), begun=True)
-        else:
-            raise ValueError(f"not an answer of Ollama: {error}")  # noqa: TRY004 - its type says nothing
+    def _refused(self, refusal: Refusal, question: Question) -> LLMResponse:
         if kind_of(refusal) != "malformed":
             raise refusal
+        # The server checks the model's calls itself; that the model wrote nonsense is for the model to know.
         return LLMResponse("", [self._unreadable_call(refusal.text, question)], "tool_use")
 
     def _answer(self, parts: Sequence[dict[str, Any]], question: Question) -> LLMResponse:
         last = parts[-1] if parts else {}
         if last.get("error"):
-            raise Refusal(0, str(last["error"]), begun=True)
+            return self._refused(Refusal(0, str(last["error"]), begun=True), question)
         if not last.get("done"):
             raise Cut("the stream ended before the answer did")
         reason = text_in(last.get("done_reason"))
@@ -175,15 +168,21 @@ class OllamaClient(HttpModel):
         )
 
     def _check_whole(self, asked: int, question: Question) -> None:
-        """An old server cut the conversation to fit: it read fewer tokens than there are, or just as many as fit."""
+        """An old server cut the conversation to fit: it read fewer tokens than there are, or just as many as fit.
+
+        Less may also have been read because the rest was in the cache (Ollama 0.30 counted so). So less proves nothing
+        where the conversation must have fitted.
+        """
         window, least = self._options.get("num_ctx"), _least_tokens(json.loads(question.body)["messages"])
-        if 0 < asked < least or (isinstance(window, int) and asked >= window):
+        fits = isinstance(window, int) and len(question.body) <= window * BYTES_PER_TOKEN_AT_LEAST
+        if (0 < asked < least and not fits) or (isinstance(window, int) and asked >= window):
             text = f"the server read {asked:,} tokens of a conversation of at least {least:,}; raise num_ctx"
             raise PermanentModelError(self._text(text), kind="context")
 
 
 def _least_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
-    return sum(len("".join(message["content"].split())) for message in messages) // CHARS_PER_TOKEN_AT_MOST
+    texts = ("".join(message["content"].split()) for message in messages)
+    return sum(len(_DRAWN.sub(r"\1", text)) for text in texts) // CHARS_PER_TOKEN_AT_MOST
 
 
 def _message(message: ChatMessage, ids: tuple[str, ...]) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import httpx
 
+from .bodies import PLAIN, lines, read_json
 from .client import ChatMessage, LLMResponse, ToolCall, ToolSpec
 from .errors import Refusal, kind_of, retry_after
 from .pairing import conversation, made_id, wire_name
 from .prices import FREE, Price, Prices, per_thousand
 from .wire import (
-    PLAIN,
     Cut,
     HttpModel,
     PerLoop,
@@ -25,7 +25,7 @@ from .wire import (
     checked_url,
     count_in,
     http_options,
-    read_json,
+    longest_in,
     secrets_in,
     shown_url,
     table,
@@ -84,6 +84,7 @@ class OpenAICompatibleClient(HttpModel):
         self._headers |= {name.lower(): value for name, value in (extra_headers or {}).items()}
         self._temperature = temperature
         self._extra_body = dict(extra_body or {})
+        self._longest = longest_in(self._extra_body, "max_completion_tokens", "max_tokens", given=max_tokens)
         self._clients = PerLoop(
             lambda: httpx.AsyncClient(transport=transport, headers=self._headers, **http_options(self._asking()))
         )
@@ -140,7 +141,7 @@ class OpenAICompatibleClient(HttpModel):
     def _answer(self, pieces: "_Pieces", response: httpx.Response) -> LLMResponse:
         usage = pieces.usage
         asked, answered = count_in(usage.get("prompt_tokens")), count_in(usage.get("completion_tokens"))
-        cached = count_in(table(usage, "prompt_tokens_details").get("cached_tokens"))
+        cached = min(asked, count_in(table(usage, "prompt_tokens_details").get("cached_tokens")))
         return LLMResponse(
             pieces.content,
             pieces.calls,
@@ -176,7 +177,7 @@ class _CallPieces:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     whole: object = None
-    """Arguments that came as an object, which the protocol does not have and some servers send."""
+    """Arguments that came as no text, which the protocol does not have and some servers send: an object, or worse."""
 
 
 def _whole(body: dict[str, Any], response: httpx.Response, question: Question) -> _Pieces:
@@ -184,7 +185,7 @@ def _whole(body: dict[str, Any], response: httpx.Response, question: Question) -
     if choice is None:
         if body.get("error"):
             raise _refusal(response, json.dumps(body).encode(), begun=True)
-        raise ValueError(f"no choices in {json.dumps(body)[:200]}")
+        raise ValueError(f"no choices in {json.dumps(body)}")
     message = table(choice, "message")
     calls = [
         ToolCall.from_wire(
@@ -219,6 +220,8 @@ async def _assembled(response: httpx.Response, question: Question) -> _Pieces:
             pieces.id = pieces.id or text_in(chunk.get("id"))
             pieces.usage = table(chunk, "usage") or pieces.usage
             for choice in tables(chunk.get("choices")):
+                if choice.get("index") not in {None, 0}:
+                    continue  # somebody asked for several; the first is the answer, as of a whole one
                 delta = table(choice, "delta")
                 content.append(question.told(text_in(delta.get("content")) or text_in(delta.get("refusal"))))
                 for part in tables(delta.get("tool_calls")):
@@ -232,7 +235,9 @@ async def _assembled(response: httpx.Response, question: Question) -> _Pieces:
     pieces.content = "".join(content)
     pieces.calls = [
         ToolCall.from_wire(
-            call.id or made_id(question.position, number), call.name, call.whole or "".join(call.arguments)
+            call.id or made_id(question.position, number),
+            call.name,
+            "".join(call.arguments) if call.whole is None else call.whole,
         )
         for number, call in enumerate(calls)
     ]
@@ -240,10 +245,11 @@ async def _assembled(response: httpx.Response, question: Question) -> _Pieces:
 
 
 def _take(part: dict[str, Any], calls: list[_CallPieces], by_index: dict[object, _CallPieces]) -> None:
-    """Add a part of a call to its call. A new id begins a new one, even under an index that is in use."""
+    """Add a part of a call to its call. A new id begins a new one, even under an index that is in use; so does a name,
+    where there is neither."""
     index, name, function = part.get("index"), text_in(part.get("id")), table(part, "function")
     call = by_index.get(index) if isinstance(index, int) else calls[-1] if calls and not name else None
-    if call is None or (name and call.id and name != call.id):
+    if call is None or _begins_another(call, name, text_in(function.get("name")), indexed=isinstance(index, int)):
         call = _CallPieces()
         calls.append(call)
         if isinstance(index, int):
@@ -251,16 +257,22 @@ def _take(part: dict[str, Any], calls: list[_CallPieces], by_index: dict[object,
     call.id = call.id or name
     call.name = call.name or text_in(function.get("name"))
     arguments = function.get("arguments")
-    if isinstance(arguments, dict):
+    if isinstance(arguments, str):
+        call.arguments.append(arguments)
+    elif arguments is not None:
         call.whole = arguments
-    else:
-        call.arguments.append(text_in(arguments))
+
+
+def _begins_another(call: _CallPieces, id: str, name: str, *, indexed: bool) -> bool:
+    if id and call.id:
+        return id != call.id
+    return bool(name and call.name and not indexed)
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[str]:
     """The data of each server-sent event; comments and other fields are skipped."""
     data: list[str] = []
-    async for line in response.aiter_lines():
+    async for line in lines(response):
         if line.startswith("data:"):
             data.append(line[5:].removeprefix(" "))
         elif not line and data:

@@ -1,8 +1,8 @@
 """Tool calls and their answers, with ids that agree.
 
-Providers refuse a conversation whose answers do not name a call of the turn before, or name two. Ids in a journal may
-be empty, repeated, or of another provider's making, so they are settled here for every request anew, the same way each
-time.
+Providers refuse a conversation whose answers do not name a call of the turn before, or name two; some of them also one
+in which two turns have the same id. Ids in a journal may be empty, repeated, or of another provider's making, so they
+are settled here for every request anew, the same way each time.
 """
 
 import re
@@ -18,11 +18,13 @@ MAX_NAME_CHARS = 64
 def paired(messages: Sequence[ChatMessage]) -> Iterator[tuple[ChatMessage, tuple[str, ...]]]:
     """Each message with its ids: one for every call of an assistant message, the one it answers for a tool message."""
     waiting: list[tuple[str, str]] = []  # (id in the conversation, id on the wire), in the order of the calls
+    used: set[str] = set()
     for position, message in enumerate(messages):
         if message.role == "assistant":
             own = [call.id for call in message.tool_calls]
-            good = all(own) and len(set(own)) == len(own)
-            ids = tuple(own) if good else tuple(made_id(position, number) for number in range(len(own)))
+            good = all(own) and len(set(own)) == len(own) and used.isdisjoint(own)
+            ids = tuple(own) if good else tuple(_unused(position, number, used) for number in range(len(own)))
+            used.update(ids)
             waiting = list(zip(own, ids, strict=True))
             yield message, ids
         elif message.role == "tool":
@@ -44,8 +46,16 @@ def conversation(
     return [*first, *(wire(message, ids) for message, ids in paired(messages))]
 
 
+def _unused(position: int, number: int, used: set[str]) -> str:
+    """One for a call of this conversation; a conversation that was made shorter has made ids of other positions."""
+    found = made_id(position, number)
+    while found in used:
+        found += "x"
+    return found
+
+
 def made_id(position: int, number: int) -> str:
-    """An id for a call that has none: nothing else in the conversation has it."""
+    """An id for a call that has none: nothing else in its turn has it."""
     return f"call_{position}_{number}"
 
 

@@ -272,9 +272,10 @@ class _Rate:
             self._left -= amount
 
     def give_back(self, amount: float) -> None:
-        """It was less (or, negative, more) than was taken."""
+        """It was less (or, negative, more) than was taken. Of more, a minute's at most counts: providers count by the
+        minute, and a number that only somebody says must not stop all calls for years."""
         if self.per_minute is not None:
-            self._left = min(self.per_minute, self._left + amount)
+            self._left = min(self.per_minute, self._left + max(amount, -self.per_minute))
 
     def _fill(self, now: float) -> None:
         if self.per_minute is not None and self._at is not None:

@@ -11,7 +11,7 @@ import json
 import logging
 import ssl
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
@@ -25,6 +25,7 @@ import httpx
 
 from callboard.mailbox.errors import CallboardError
 
+from .bodies import BodyTooLong, bounded
 from .client import (
     ChatMessage,
     ErrorKind,
@@ -42,18 +43,11 @@ from .prices import FREE, Price, estimated_tokens
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 16 << 20
-"""Of one answer. A longer one is given up while it is being read."""
-
 C = TypeVar("C")
 
 
 class BadClientSettings(CallboardError):
     """A model client cannot be made like this."""
-
-
-class BodyTooLong(Exception):
-    """The answer does not end."""
 
 
 class Cut(Exception):
@@ -111,6 +105,8 @@ class HttpModel(LLMClient):
         self._connect_seconds = min(connect_seconds, timeout_seconds)
         self._secrets = Secrets(secrets)
         self._max_tokens = max_tokens
+        self._longest = max_tokens
+        """Tokens of an answer at most, also where they are set in another way than by `max_tokens`."""
 
     async def call(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system_prompt: str = ""
@@ -134,7 +130,7 @@ class HttpModel(LLMClient):
             body = written(self._request(messages, tools, system_prompt))
         except (ValueError, TypeError, RecursionError):
             return Decimal(0)  # it cannot be written, so it was not sent
-        return self.price.worst_cost(estimated_tokens(len(body)), self._max_tokens)
+        return self.price.worst_cost(estimated_tokens(len(body)), self._longest)
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -171,7 +167,7 @@ class HttpModel(LLMClient):
             body = written(self._request(messages, tools, system_prompt))
         except (ValueError, TypeError, RecursionError) as error:
             raise PermanentModelError(self._text(f"the request cannot be written: {error}")) from None
-        worst = self.price.worst_cost(estimated_tokens(len(body)), self._max_tokens)
+        worst = self.price.worst_cost(estimated_tokens(len(body)), self._longest)
         question = Question(body, len(messages), tuple(tools), on_text is not None, on_text)
         self._open()  # before the clock starts: it is this machine's work, and nothing is sent yet
         loop = asyncio.get_running_loop()  # its clock, by which the timeout goes as well
@@ -232,7 +228,8 @@ class HttpModel(LLMClient):
         return TransientModelError(self._text(text), cost_usd=worst_usd, kind="timeout")
 
     def _text(self, said: object) -> str:
-        return f"{self._who}: {self._secrets.hidden(str(said))[:MAX_TEXT_CHARS]}"
+        shown = self._secrets.hidden(str(said))[: 4 * MAX_TEXT_CHARS]  # of megabytes, no words are made
+        return f"{self._who}: {' '.join(shown.split())[:MAX_TEXT_CHARS]}"
 
     def _unreadable_call(self, text: str, question: Question, number: int = 0) -> ToolCall:
         """A call that the provider itself could not read; `text` is what it says about it, and goes to the model."""
@@ -246,7 +243,9 @@ class HttpModel(LLMClient):
         if answer.stop_reason == "content_filter":
             self._unusable(answer, "filter", "the provider's filter stopped the answer")
         if answer.stop_reason == "length" and not answer.content and not answer.tool_calls:
-            self._unusable(answer, "length", f"all of max_tokens={self._max_tokens} went before the first word")
+            self._unusable(answer, "length", f"all of max_tokens={self._longest} went before the first word")
+        if answer.stop_reason == "tool_use" and not answer.content and not answer.tool_calls:
+            self._unusable(answer, "malformed", "it says that it calls a tool, and holds no call that can be read")
         return answer
 
     def _unusable(self, answer: LLMResponse, kind: ErrorKind, text: str) -> NoReturn:
@@ -257,12 +256,11 @@ class HttpModel(LLMClient):
 
 
 class Secrets:
-    """What must not be told: replaced by asterisks, also where it was quoted for JSON or for an address."""
+    """What must not be told: replaced by asterisks, also where it was quoted for JSON, for people or for an address."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        forms = {
-            form for text in texts if len(text) >= 4 for form in (text, json.dumps(text)[1:-1], quote(text, safe=""))
-        }
+        whole = {part for text in texts for part in (text, text.strip()) if len(part) >= 4}
+        forms = {f for text in whole for f in (text, json.dumps(text)[1:-1], repr(text)[1:-1], quote(text, safe=""))}
         self._forms = sorted(forms, key=len, reverse=True)
 
     def __repr__(self) -> str:
@@ -295,7 +293,8 @@ def checked_url(url: str) -> str:
     except ValueError:
         good = False
     if not good:
-        raise BadClientSettings(f"an address begins with http:// or https:// and names a host, unlike {url[:40]!r}")
+        shown = repr(url[:40]) if "@" not in url and "?" not in url else "the one given"  # which may hold a password
+        raise BadClientSettings(f"an address begins with http:// or https:// and names a host, unlike {shown}")
     if parts.username or parts.password:
         raise BadClientSettings("an address with a password in it gets logged; give api_key or extra_headers instead")
     return url.rstrip("/")
@@ -338,28 +337,6 @@ class PerLoop(Generic[C]):
         return self._made.pop(asyncio.get_running_loop(), None)
 
 
-class _Bounded(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream, limit_bytes: int) -> None:
-        self._stream = stream
-        self._left = limit_bytes
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._stream:
-            self._left -= len(chunk)
-            if self._left < 0:
-                raise BodyTooLong(f"the answer is longer than {MAX_BODY_BYTES:,} bytes")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def bounded(response: httpx.Response) -> None:
-    """For `event_hooks`, where it also works inside other people's SDKs: the body ends at `MAX_BODY_BYTES`."""
-    if isinstance(response.stream, httpx.AsyncByteStream):
-        response.stream = _Bounded(response.stream, MAX_BODY_BYTES)
-
-
 def http_options(timeout: httpx.Timeout) -> dict[str, Any]:
     """How every client of ours speaks HTTP, as keywords of `httpx.AsyncClient`.
 
@@ -381,28 +358,15 @@ def _trust() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-PLAIN = {"accept-encoding": "identity"}
-"""Headers of every request: sixteen harmless megabytes on the wire could be sixteen gigabytes once unpacked."""
-
-
-def read_json(text: str | bytes) -> dict[str, Any]:
-    """A JSON object.
-
-    Raises:
-        ValueError: when it is none.
-    """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not JSON ({error}): {text[:200]!r}") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"not a JSON object: {text[:200]!r}")  # noqa: TRY004 - one class for whatever came
-    return value
-
-
 def written(request: object) -> bytes:
     """A request as JSON. Halves of characters, which JSON could hold and UTF-8 cannot, become question marks."""
     return json.dumps(request, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def longest_in(settings: Mapping[str, Any], *names: str, given: int | None) -> int | None:
+    """The tokens that an answer may have by the first of these settings that is there; else as `given`."""
+    value = next((settings[name] for name in names if name in settings), given)
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def table(value: object, *keys: str) -> dict[str, Any]:

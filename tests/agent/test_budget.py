@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from callboard import Budget, tool
+from callboard import AgentSpec, Budget, FunctionLLM, tool
 from callboard.actors.agent.budget import check, overcalled, overdue, overrun
-from callboard.actors.agent.events import RunFailed
+from callboard.actors.agent.events import RunFailed, ToolCallRequested
 from callboard.actors.agent.state import RunState
 from callboard.mailbox.errors import UsageError
 
@@ -20,6 +20,12 @@ pytestmark = pytest.mark.anyio
 async def look(n: int) -> int:
     """Look."""
     return n
+
+
+@tool(requires_approval=True, side_effect=True)
+async def pay(amount: int, idempotency_key: str) -> str:
+    """Pay."""
+    return "paid"
 
 
 def loop(times: int, **usage: Any) -> Any:
@@ -171,3 +177,79 @@ def test_budgets_that_can_be_kept(limits: dict[str, Any]) -> None:
 def test_budgets_that_cannot(name: str) -> None:
     with pytest.raises(UsageError, match=name):
         check(budget(**{name: -1}))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_iterations": 2.5},
+        {"max_tokens": 1e5},
+        {"max_tokens": "150000"},
+        {"max_tool_calls": True},
+        {"max_iterations": 10**30},
+        {"max_duration_seconds": "60"},
+        {"max_duration_seconds": float("nan")},
+        {"max_cost_usd": Decimal("NaN")},
+        {"max_cost_usd": Decimal("sNaN")},
+        {"max_cost_usd": "0.50"},
+    ],
+)
+async def test_a_budget_that_no_journal_can_hold_is_refused_before_there_is_a_run(limits: dict[str, Any]) -> None:
+    async with Stage(script(says("ok")), []) as stage:
+        with pytest.raises(UsageError, match=next(iter(limits))):
+            await stage.begin(budget=Budget(**limits))
+        assert await stage.runs.list() == []
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_duration_seconds": float("inf")}, {"max_cost_usd": Decimal("Infinity")}, {"max_cost_usd": 0.5}],
+)
+async def test_a_budget_that_a_journal_writes_otherwise_holds_all_the_same(limits: dict[str, Any]) -> None:
+    async with Stage(script(says("ok")), []) as stage:
+        assert (await stage.state(await stage.begin(budget=Budget(**limits)))).status == "completed"
+
+
+AGENT, LOOK = ("expert", {"goal": "all of it"}), ("look", {"n": 1})
+
+
+@pytest.mark.parametrize("turn", [(AGENT,), (AGENT, LOOK, LOOK), (LOOK, LOOK, AGENT), (AGENT, LOOK, AGENT)])
+@pytest.mark.parametrize("limit", range(1, 8))
+async def test_w11_a_limit_of_tool_calls_is_that_of_the_whole_tree_and_is_used_to_the_last(
+    limit: int, turn: tuple[tuple[str, dict[str, Any]], ...]
+) -> None:
+    endless = FunctionLLM(lambda messages, tools, system: asks(("look", {"n": len(messages)})))
+    expert = AgentSpec("expert", "Looks for ever.", tools=(look,), llm=endless)
+    async with Stage(script(asks(*turn), says("ok")), [look], agents=[expert]) as stage:
+        run = await stage.begin(budget=budget(max_tool_calls=limit))
+        made = 0
+        for name, _ in await stage.runs.list():
+            made += len(await stage.of(name, ToolCallRequested))
+        if len(turn) > limit:
+            assert (made, await failure(stage, run)) == (0, ("max_tool_calls_exceeded", made_none(limit, len(turn))))
+        else:
+            assert made == (await stage.state(run)).tool_calls
+            assert 0 <= limit - made < turn.count(AGENT)  # what cannot be shared evenly stays
+
+
+def made_none(limit: int, wanted: int) -> str:
+    more = f"{wanted} more {'was' if wanted == 1 else 'were'} asked for"
+    return f"0 of {limit} tool calls are made, and {more}"
+
+
+async def test_w11_a_call_that_waits_for_a_person_is_kept_room_for() -> None:
+    endless = FunctionLLM(lambda messages, tools, system: asks(("look", {"n": len(messages)})))
+    expert = AgentSpec("expert", "Looks for ever.", tools=(look,), llm=endless)
+    turn = asks(("pay", {"amount": 1}), AGENT)
+    async with Stage(script(turn, says("ok")), [pay], agents=[expert]) as stage:
+        run = await stage.begin(budget=budget(max_tool_calls=4), run_id="r")
+        assert (await stage.state("r.2")).tool_calls == 2
+        await stage.approve(run)
+        state = await stage.state(run)
+        assert (state.status, state.tool_calls) == ("completed", 4)
+
+
+def test_a_cost_beyond_all_reckoning_is_no_answer() -> None:
+    for cost in ("9e999999", 1e308, Decimal("1e16")):
+        with pytest.raises(ValueError, match="cost_usd"):
+            says("ok", cost_usd=cost)

@@ -99,7 +99,7 @@ async def test_a_child_gets_its_own_budget_but_no_more_than_the_parent_has_left(
         (budget(max_iterations=3, max_tokens=500), Budget(max_iterations=2, max_tokens=500)),
         (
             budget(max_cost_usd=Decimal(2), max_duration_seconds=60.0, max_tool_calls=5),
-            Budget(3, 1_000, 60.0, Decimal(2), 5),
+            Budget(3, 1_000, 60.0, Decimal(2), 4),  # the agent's own call is one of the five
         ),
     )
     async with Stage(echo([ASK]), [], agents=[agent]) as stage:

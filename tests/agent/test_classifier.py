@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from callboard import Budget, RuleClassifier, tool
+from callboard import AgentSpec, Budget, RuleClassifier, tool
 from callboard.actors.agent.classifier import Classifier, Verdict, lowered
-from callboard.actors.agent.events import BudgetRaised, BudgetSet, LLMCallRequested
+from callboard.actors.agent.events import BudgetRaised, BudgetSet, LLMCallRequested, ToolCallFailed
 from callboard.mailbox.errors import UsageError
 
 from .stage import Stage, asks, budget, says, script
@@ -42,6 +42,13 @@ class Says:
             raise self.verdict
         found: Verdict = self.verdict
         return found
+
+
+class OfTheDesk(Says):
+    """The same, and of agents that they are big."""
+
+    def classify(self, goal: str, tools: Sequence[str], agent: str) -> Verdict:
+        return Verdict("big") if agent else super().classify(goal, tools, agent)
 
 
 def loop(times: int) -> Any:
@@ -124,6 +131,12 @@ async def test_a_lowered_number_of_tool_calls_is_raised_when_more_are_asked_for(
         Verdict("x", "", factor=float("nan")),
         Verdict("x", "", factor=2.0),
         Verdict("x", "", Budget(max_iterations=0)),
+        Verdict("x", "", Budget(max_iterations=1.5)),  # type: ignore[arg-type]
+        Verdict("x", "", Budget(max_tool_calls=True)),
+        Verdict("x", "", Budget(max_cost_usd=Decimal("NaN"))),
+        Verdict("x", "", {"max_iterations": 1}),  # type: ignore[arg-type]
+        Verdict(5, ""),  # type: ignore[arg-type]
+        "simple",
     ],
 )
 async def test_a_classifier_that_fails_costs_no_run_its_budget_and_the_journal_says_so(verdict: Any) -> None:
@@ -133,6 +146,33 @@ async def test_a_classifier_that_fails_costs_no_run_its_budget_and_the_journal_s
         assert said.label == "unclassified" and said.reason.startswith("the classifier failed: ")
         state = await stage.state(run)
         assert (state.status, state.budget.max_iterations, state.own_budget) == ("completed", 2, None)
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        Verdict("\ud800\x00", "\ud800" * 5_000, factor=1e-300),
+        Verdict("x", "", Budget(max_duration_seconds=float("inf"))),
+        Verdict("x", "", Budget(max_cost_usd=0.25)),  # type: ignore[arg-type]
+    ],
+)
+async def test_whatever_a_classifier_says_the_journal_can_hold_and_the_run_verifies(verdict: Verdict) -> None:
+    async with Stage(loop(1), [look], classifier=Says(verdict)) as stage:
+        run = await stage.begin()
+        (said,) = await stage.of(run, BudgetSet)
+        assert said.label != "unclassified"
+        assert (await stage.state(run)).status == "completed"
+
+
+async def test_a_limit_that_was_lowered_wrongly_costs_no_agent_its_call() -> None:
+    classifier = OfTheDesk(Verdict("tiny", "", budget(max_iterations=1)))
+    expert = AgentSpec("expert", "Knows.", tools=(look,), llm=script(asks(("look", {"n": 1})), says("42")))
+    ask = asks(("expert", {"goal": "how many?"}))
+    async with Stage(script(ask, says("ok")), [], agents=[expert], classifier=classifier) as stage:
+        run = await stage.begin(budget=budget(max_iterations=9))
+        assert await stage.of(run, ToolCallFailed) == []
+        assert len(await stage.of(run, BudgetRaised)) == 1
+        assert (await stage.state(run)).iterations == 4
 
 
 async def test_without_a_classifier_nothing_is_said() -> None:

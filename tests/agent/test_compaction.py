@@ -172,6 +172,64 @@ async def test_the_model_sums_up_in_a_call_of_its_own_whose_cost_counts() -> Non
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("letter", ["S", "漢"])
+async def test_a_summary_of_any_length_keeps_the_conversation_within_its_limit(letter: str) -> None:
+    model = Model(30)
+
+    def answer(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system: str) -> LLMResponse:
+        if not tools:
+            return LLMResponse(letter * 20_000)
+        assert sum(size_of(message) for message in messages) <= 6_000
+        return model.llm._function(messages, tools, system)  # type: ignore[return-value]
+
+    rule = Compaction(max_bytes=6_000, keep_turns=1, summary="model")
+    async with Stage(FunctionLLM(answer), [look], compaction=rule, max_steps=100) as stage:
+        run = await stage.begin()
+        summaries = [event.cut.summary for event in await stage.of(run, TranscriptCompacted) if event.cut.summary]
+        assert len(summaries) > 1 and all(letter * 100 in summary for summary in summaries)
+        assert (await stage.state(run)).final_answer == "ok"
+
+
+@pytest.mark.anyio
+async def test_what_a_small_model_sums_up_fits_it() -> None:
+    model = Model(20, limit=8_000)
+    longest: list[int] = []
+
+    def answer(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system: str) -> LLMResponse:
+        if not tools:
+            longest.append(sum(size_of(message) for message in messages))
+            return LLMResponse("S" * 20_000)
+        return model.llm._function(messages, tools, system)  # type: ignore[return-value]
+
+    rule = Compaction(keep_turns=1, summary="model")
+    async with Stage(FunctionLLM(answer), [look], compaction=rule, max_steps=100) as stage:
+        run = await stage.begin()
+        assert (await stage.state(run)).final_answer == "ok"
+        assert longest and max(longest) <= 8_000
+
+
+@pytest.mark.anyio
+async def test_the_limit_is_one_of_bytes_in_any_script() -> None:
+    sent: list[int] = []
+
+    def answer(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system: str) -> LLMResponse:
+        calls = [call.arguments["why"] for message in messages for call in message.tool_calls]
+        sent.append(len("".join([system, *calls, *(message.content for message in messages)]).encode()))
+        return asks(("look", {"n": len(sent), "why": "漢" * 300})) if len(sent) < 20 else says("ok")
+
+    @tool(name="look")
+    async def small(n: int, why: str) -> int:
+        """Look."""
+        return n
+
+    rule = Compaction(max_bytes=9_000, keep_turns=2)
+    async with Stage(FunctionLLM(answer), [small], compaction=rule, system_prompt="漢" * 500) as stage:
+        run = await stage.begin()
+        assert (await stage.state(run)).final_answer == "ok"
+        assert 5_000 < max(sent) <= 9_000
+
+
+@pytest.mark.anyio
 async def test_a_summary_that_cannot_be_had_is_written_by_rule() -> None:
     model = Model(20)
 

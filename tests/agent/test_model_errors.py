@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
 from callboard import FunctionLLM, LLMResponse, tool
@@ -102,6 +103,31 @@ async def test_w20_a_timeout_books_the_worst_that_it_may_have_cost() -> None:
         # what the client says; where it says nothing, as much as the dearest answer so far
         assert [event.cost_usd for event in await stage.of(run, LLMCallFailed)] == [Decimal("0.25"), Decimal("0.10")]
         assert (await stage.state(run)).total_cost_usd == Decimal("0.50")
+
+
+@pytest.mark.parametrize("error", [httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("cut"), ConnectionResetError()])
+async def test_w20_a_timeout_of_any_library_books_the_worst_and_is_waited_after(error: Exception) -> None:
+    llm = attempts(asks(("look", {"n": 1}), cost_usd="0.10"), error, error, says("ok"))
+    async with Stage(llm, [look], max_llm_attempts=0) as stage:
+        run = await stage.begin()
+        await stage.advance(50)
+        assert llm.call_count == 3
+        await stage.advance(70)
+        failed = await stage.of(run, LLMCallFailed)
+        assert [(event.kind, event.cost_usd) for event in failed] == [("timeout", Decimal("0.10"))] * 2
+        assert (await stage.state(run)).final_answer == "ok"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.001, 0.05, float("nan"), -5.0])
+async def test_w17_a_provider_that_says_at_once_over_and_over_is_asked_no_oftener_than_a_silent_one(
+    seconds: float,
+) -> None:
+    said, silent = (attempts(TransientModelError("429", after, kind="rate_limit")) for after in (seconds, None))
+    for llm in (said, silent):
+        async with Stage(llm, max_llm_attempts=0) as stage:
+            await stage.begin()
+            await stage.advance(120)
+    assert said.call_count == silent.call_count < 30
 
 
 async def test_w20_failed_attempts_that_cost_too_much_end_the_run_before_another_is_bought() -> None:

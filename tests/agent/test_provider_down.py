@@ -5,11 +5,11 @@ from typing import Any
 import anyio
 import pytest
 
-from callboard import FunctionLLM, LLMResponse
+from callboard import FunctionLLM, LLMResponse, Node
 from callboard.actors.agent.events import LLMCallCompleted, LLMCallFailed, ProviderDown, ProviderWaited
 from callboard.actors.llm.client import LLMClient, TransientModelError
 from callboard.actors.llm.provider import Breaker, Provider
-from callboard.actors.testing import CALM
+from callboard.actors.testing import CALM, ManualPort
 
 from .stage import Stage, attempts, budget, says
 
@@ -196,3 +196,37 @@ async def test_waiting_for_a_slot_is_no_attempt_and_no_timeout() -> None:
         for run in runs:
             assert (await stage.state(run)).status == "completed"
             assert await stage.of(run, LLMCallFailed) == []
+
+
+class Skewed:
+    """A port of a machine whose wall clock is wrong."""
+
+    def __init__(self, port: ManualPort, seconds: float) -> None:
+        self._port, self._seconds = port, seconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+    def wall(self) -> float:
+        return self._port.wall() + self._seconds
+
+
+@pytest.mark.parametrize("seconds", [-3_600, -59, 0, 59, 61, 3_600])
+async def test_a_run_s_deadline_is_that_of_the_store_whatever_the_clock_of_its_node_says(seconds: float) -> None:
+    down = FunctionLLM(lambda messages, tools, system: says("ok") if messages[0].content == "well" else fail())
+    async with Stage(down, nodes=0, max_llm_attempts=0) as stage:
+        node = Node(stage.store, stage.runtime.tree, Skewed(stage.port, seconds), stage.runtime.settings)
+        assert stage._group is not None
+        stage._group.start_soon(node.run)
+        await stage.settle()
+        well = await stage.begin("well", budget=budget(max_duration_seconds=60))
+        assert (await stage.state(well)).status == "completed"
+        run = await stage.begin("down", budget=budget(max_duration_seconds=60))
+        await stage.advance(58)
+        assert (await stage.state(run)).status == "running"
+        await stage.advance(4)
+        assert (await stage.state(run)).failure_reason == "max_duration_exceeded"
+
+
+def fail() -> Any:
+    raise TransientModelError("503", kind="overload")

@@ -1,13 +1,14 @@
 """Any run becomes a fixture that answers as its model did, without a model (PARITY A9: ReplayLLM and `record`)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from callboard import LLMResponse, tool
+from callboard import FunctionLLM, LLMResponse, tool
 from callboard.actors.agent.compaction import Compaction
-from callboard.actors.agent.events import LLMCallCompleted, LLMCallFailed
+from callboard.actors.agent.events import LLMCallCompleted, LLMCallFailed, TranscriptCompacted
 from callboard.actors.agent.recorded import (
     BadRecording,
     NotRecorded,
@@ -16,7 +17,8 @@ from callboard.actors.agent.recorded import (
     recorded_turns,
     write_recording,
 )
-from callboard.actors.llm.client import ChatMessage, TransientModelError
+from callboard.actors.agent.transcript import Transcript
+from callboard.actors.llm.client import ChatMessage, ErrorKind, PermanentModelError, ToolSpec, TransientModelError
 from callboard.mailbox.message import Message
 
 from .stage import Stage, asks, attempts, says, script
@@ -147,6 +149,80 @@ async def test_failed_attempts_and_compaction_replay_without_the_failures() -> N
         run = await stage.begin()
         assert (await stage.state(run)).final_answer == "ok"
         assert await stage.of(run, LLMCallFailed) == []
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("kind", ["malformed", "length"])
+async def test_answers_that_came_to_nothing_come_to_nothing_again(
+    tmp_path: Path, kind: ErrorKind, strict: bool
+) -> None:
+    unreadable = PermanentModelError("it is nonsense", kind=kind, cost_usd="0.02")
+    llm = attempts(unreadable, asks(("look", {"n": 1})), unreadable, unreadable, says("ok"))
+    async with Stage(llm, [look]) as stage:
+        events = await stage.events(await stage.begin())
+    write_recording(tmp_path / "r", events)
+    async with Stage(RecordedLLM.from_file(tmp_path / "r", strict=strict), [look]) as stage:
+        run = await stage.begin()
+        assert await stage.kinds(run) == kinds(events)
+        state = await stage.state(run)
+        assert (state.final_answer, str(state.total_cost_usd)) == ("ok", "0.06")
+        failed = [(event.error, event.kind) for event in await stage.of(run, LLMCallFailed)]
+        assert failed == [(event.error, event.kind) for event in events if isinstance(event, LLMCallFailed)]
+
+
+async def test_summaries_that_a_model_wrote_are_written_again(tmp_path: Path) -> None:
+    rule = Compaction(max_bytes=900, keep_turns=1, summary="model")
+    written: list[str] = []
+
+    def answer(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system: str) -> LLMResponse:
+        if not tools:
+            written.append(f"summary {len(written) + 1}")
+            return LLMResponse(written[-1], input_tokens=11, cost_usd="0.01")
+        seen = sum(message.role == "assistant" for message in messages) + 10 * len(written)
+        return asks(("look", {"n": seen})) if len(written) < 3 else says("ok")
+
+    async with Stage(FunctionLLM(answer), [look], compaction=rule) as stage:
+        events = await stage.events(await stage.begin())
+    write_recording(tmp_path / "r", events)
+    assert len(written) == 3 and kinds(events).count("TranscriptCompacted") >= 3
+    async with Stage(RecordedLLM.from_file(tmp_path / "r"), [look], compaction=rule) as stage:
+        run = await stage.begin()
+        assert await stage.kinds(run) == kinds(events)
+        cuts = [event.cut for event in await stage.of(run, TranscriptCompacted)]
+        assert cuts == [event.cut for event in events if isinstance(event, TranscriptCompacted)]
+        assert (await stage.state(run)).final_answer == "ok"
+
+
+@pytest.mark.parametrize("profile", ["off", "validation", "lenient", "standard", "strict"])
+async def test_a_run_replays_under_the_guardrails_that_it_was_recorded_under(profile: str) -> None:
+    @tool
+    async def read(n: int) -> str:
+        """Read."""
+        return "From ann@example.com: call +1 415 555 0100"
+
+    llm = script(asks(("read", {"n": 1})), asks(("read", {"n": 2})), says("told ann@example.com"))
+    goal = "answer bob@example.com"
+    async with Stage(llm, [read], guardrail_profile=profile) as stage:
+        events = await stage.events(await stage.begin(goal))
+    async with Stage(RecordedLLM.from_events(events), [read], guardrail_profile=profile) as stage:
+        assert (await stage.state(await stage.begin(goal))).final_answer == "told ann@example.com"
+
+
+async def test_a_fork_is_recorded_with_its_past_and_refused_without() -> None:
+    async with Stage(model(), [look]) as stage:
+        run = await stage.begin("look around")
+        past = await stage.events(run)
+        at = kinds(past).index("ToolCallCompleted") + 1
+        fork = await stage.runtime.fork(run, at)
+        await stage.settle()
+        own = await stage.events(fork)
+        with pytest.raises(BadRecording, match=f"is a fork.*journal of run {run}: give the first {at} events"):
+            RecordedLLM.from_events(own)
+        llm = RecordedLLM.from_events([*past[:at], *own])
+    asked = Transcript()
+    asked.feed([*past[:at], *own])
+    said = await llm.call(asked.messages[:-1], ())
+    assert (len(llm.turns), said.content) == (3, asked.messages[-1].content)
 
 
 @pytest.mark.parametrize(

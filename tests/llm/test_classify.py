@@ -8,6 +8,7 @@ from email.message import Message
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from callboard.actors.llm.client import (
@@ -17,6 +18,7 @@ from callboard.actors.llm.client import (
     ToolCall,
     TransientModelError,
     classify,
+    is_lost,
 )
 from callboard.actors.llm.scripted import ScriptedLLM
 from callboard.mailbox.errors import CallboardError
@@ -111,3 +113,39 @@ async def test_a_client_that_cannot_stream_hands_its_text_over_at_once() -> None
     assert (await llm.stream([], [], "", heard.append)).content == "Hello."
     assert (await llm.stream([], [], "", heard.append)).tool_calls[0].name == "look"
     assert heard == ["Hello."]
+
+
+def _from(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+APIConnectionError = type("APIConnectionError", (Exception,), {})
+"""As the SDKs have it: of a cut connection and of one that never was."""
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (httpx.ReadTimeout("slow"), True),
+        (httpx.WriteTimeout("slow"), True),
+        (httpx.ReadError("cut"), True),
+        (httpx.RemoteProtocolError("cut"), True),
+        (TimeoutError(), True),
+        (ConnectionResetError(), True),
+        (_from(APIConnectionError("x"), httpx.ReadError("cut")), True),
+        (_from(APIConnectionError("x"), httpx.ConnectError("refused")), False),
+        (httpx.ConnectError("refused"), False),
+        (httpx.ConnectTimeout("slow"), False),
+        (httpx.PoolTimeout("full"), False),
+        (ConnectionRefusedError(), False),
+        (ConnectionError("is it running?"), False),
+        (OSError("no route"), False),
+        (Exception("503 busy"), False),
+        (ValueError("bug"), False),
+        (TransientModelError("503", kind="overload"), False),
+        (httpx.HTTPStatusError("x", request=httpx.Request("GET", "http://x"), response=httpx.Response(504)), False),
+    ],
+)
+def test_w20_an_answer_that_nobody_saw_is_told_from_a_call_that_was_never_sent(error: Exception, lost: bool) -> None:
+    assert is_lost(error) == lost

@@ -11,6 +11,7 @@ from callboard.actors.llm.client import ChatMessage, PermanentModelError, ToolCa
 from callboard.actors.llm.google import GoogleClient
 from callboard.actors.llm.ollama import OllamaClient
 from callboard.actors.llm.openai import OpenAICompatibleClient
+from callboard.actors.llm.pairing import paired
 from callboard.actors.llm.wire import BadClientSettings
 
 from .protocols import SIGNATURE
@@ -129,6 +130,20 @@ async def test_a_prompt_that_ollama_cut_in_silence_is_noticed(stub: Stub, scenar
     assert caught.value.kind == "context"
 
 
+async def test_a_prompt_whose_beginning_was_in_ollama_s_cache_is_not_taken_for_cut(stub: Stub) -> None:
+    """Ollama 0.30 counted only what was new since the call before."""
+    talk = [ChatMessage("user", "word " * 4_000)]
+    said = await answer(client("ollama", stub, "truncated", num_ctx=16_384), False, talk)
+    assert (said.content, said.input_tokens) == ("Hello.", 90)
+
+
+@pytest.mark.parametrize("line", ["=", "-", "_", " ", "─"])
+async def test_lines_that_somebody_draws_are_not_taken_for_tokens(stub: Stub, line: str) -> None:
+    talk = [ChatMessage("user", f"From: mallory\n{line * 20_000}")]
+    assert (await answer(client("ollama", stub, "truncated"), False, talk)).content == "Hello."
+    assert (await answer(client("ollama", stub, "ok", num_ctx=1_024), False, talk)).content == "Hello, friend."
+
+
 async def test_a_prompt_that_cannot_fit_is_not_sent_to_ollama(stub: Stub) -> None:
     with pytest.raises(PermanentModelError, match="num_ctx is 512") as caught:
         await answer(client("ollama", stub, "ok", num_ctx=512), False, [ChatMessage("user", "word " * 4_000)])
@@ -212,3 +227,34 @@ def test_clients_show_neither_key_nor_password() -> None:
 def test_a_client_that_cannot_work_is_not_made(make: Any, complaint: str) -> None:
     with pytest.raises(BadClientSettings, match=complaint):
         make()
+
+
+def wired(*turns: tuple[str, ...]) -> list[list[str]]:
+    """The ids on the wire of turns whose calls have these ids, each answered; they agree with the answers'."""
+    messages: list[ChatMessage] = [QUESTION[0]]
+    for ids in turns:
+        messages.append(ChatMessage("assistant", "", tuple(ToolCall(own, "look", {}) for own in ids)))
+        messages += [ChatMessage("tool", str(n), tool_name="look", tool_call_id=own) for n, own in enumerate(ids)]
+    found: list[list[str]] = []
+    for message, ids in paired(messages):
+        if message.role == "assistant":
+            found.append(list(ids))
+        elif message.role == "tool":
+            assert ids == (found[-1][int(message.content)],)
+    return found
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [("c1", "c2"), ("c1", "c2")],
+        [("c1",), ("c2",), ("c1", "c3")],
+        [("", ""), ("",)],
+        [("call_3_0",), ("",)],  # made at that place before the conversation was made shorter
+        [("call_4_0", "call_4_1"), ("", ""), ("call_4_0",)],
+    ],
+)
+def test_no_two_calls_of_a_conversation_have_the_same_id_on_the_wire(turns: list[tuple[str, ...]]) -> None:
+    ids = [sent for turn in wired(*turns) for sent in turn]
+    assert len(set(ids)) == len(ids) and all(ids)
+    assert ids[0] == turns[0][0] or not turns[0][0]

@@ -173,6 +173,29 @@ async def test_a_call_greater_than_a_minute_s_tokens_goes_when_the_minute_is_who
         assert c.sent == 1
 
 
+async def test_a_usage_that_cannot_be_stops_the_others_for_no_longer_than_a_minute_more() -> None:
+    async with calls(tokens_per_minute=100, wait_seconds=200) as c:
+        c.model.outcome = LLMResponse("ok", input_tokens=10**15, output_tokens=10**15)
+        await c.make(1, "x" * 40)
+        c.model.outcome = LLMResponse("ok")
+        await c.make(1, "x" * 40)
+        await c.port.advance(61)
+        assert c.sent == 2
+
+
+@pytest.mark.parametrize("asked", [1e300, float("inf"), 1.8e9])
+async def test_a_retry_after_that_nobody_can_mean_ends_after_a_day(asked: float) -> None:
+    async with calls() as c:
+        c.model.outcome = TransientModelError("429", asked, kind="rate_limit")
+        await c.make(1)
+        c.model.outcome = LLMResponse("ok")
+        await c.make(1)
+        assert 86_000 < (c.refusal(1).retry_after_seconds or 0) <= 86_400
+        await c.port.advance(86_401)
+        await c.make(1)
+        assert c.sent == 2
+
+
 async def test_retry_after_of_one_call_holds_for_all() -> None:
     async with calls() as c:
         c.model.outcome = TransientModelError("429", 30.0, kind="rate_limit")
