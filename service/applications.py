@@ -1,20 +1,33 @@
 """Loading an application: `module:attribute` names an `App` in a module that can be imported.
 
 A module is somebody's code. Whatever it does wrong while it is imported or opened becomes one sentence that says where,
-so that a missing annotation reads as one and not as a page of our frames.
+so that a missing annotation reads as one and not as a page of our frames. It may wait for somebody else in turn (the
+server of its tools), so opening and closing it are bounded in time.
 """
 
 import importlib
+import logging
+import math
 import sys
 import traceback
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import ModuleType
 
+import anyio
+import anyio.lowlevel
+
 from ..actors.app import App, Surroundings
-from ..actors.spec import Tree
-from ..mailbox.errors import CallboardError, UsageError
+from ..actors.spec import Supervisor, Tree
+from ..mailbox.errors import CallboardError, SchemaMismatch, StoreUnavailable, UsageError
+
+log = logging.getLogger(__name__)
+
+OPEN_SECONDS = 120.0
+"""How long an application may take to open what it needs."""
+CLOSE_SECONDS = 10.0
+"""How long it may take to close that again; then the process goes on to its end without."""
 
 
 class ApplicationFailed(CallboardError):
@@ -69,7 +82,7 @@ def _said(error: BaseException) -> str:
     ours = str(Path(__file__).resolve().parent.parent)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
     theirs = [f for f in frames if not str(Path(f.filename).resolve()).startswith(f"{ours}/service/")]
-    place = next((f for f in reversed(theirs) if "/callboard/" not in f.filename), theirs[-1] if theirs else None)
+    place = next((f for f in reversed(theirs) if _is_foreign(f.filename)), theirs[-1] if theirs else None)
     if isinstance(error, SyntaxError):
         where = f" ({Path(error.filename or '?').name}:{error.lineno})"
     else:
@@ -78,28 +91,65 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:500]}{where}"
 
 
+def _is_foreign(path: str) -> bool:
+    """Whether a file is neither Callboard's nor of the standard library."""
+    standard = str(Path(logging.__file__).parent.parent)
+    installed = "/site-packages/" in path or "/dist-packages/" in path
+    return "/callboard/" not in path and (installed or not path.startswith(standard))
+
+
 @asynccontextmanager
 async def opened(app: App, surroundings: Surroundings) -> AsyncIterator[Tree]:
     """The application's tree, while what it needs is open.
 
+    What it opens is closed however the block is left, and neither takes longer than OPEN_SECONDS and CLOSE_SECONDS.
+
     Raises:
-        ApplicationFailed: it raised something of its own; errors of Callboard's tree pass as they are.
+        ApplicationFailed: it raised something of its own, or did not open in time; errors of Callboard's tree pass as
+            they are, and so does what has an exit code of its own (a database that is away, an option that cannot be).
     """
-    manager = app.open(surroundings)
+    manager, opened_it, excused = app.open(surroundings), False, False
+    failure: BaseException | None = None
+    # One scope around all of it, whose deadline moves: one around the opening alone would be left before the scopes
+    # that the application has opened in it, which no task may do.
+    with anyio.CancelScope(deadline=anyio.current_time() + OPEN_SECONDS) as scope:
+        root = await _entered(manager, app)
+        scope.deadline = math.inf
+        try:
+            await anyio.lowlevel.checkpoint_if_cancelled()  # where it opened too late
+            opened_it = True
+            yield Tree(root)
+        except BaseException as error:  # noqa: BLE001 - raised again below, once the application has heard of it
+            failure = error
+        scope.deadline = anyio.current_time() + CLOSE_SECONDS
+        left = (None, None, None) if failure is None else (type(failure), failure, failure.__traceback__)
+        excused = bool(await manager.__aexit__(*left))
+    if not opened_it:
+        raise ApplicationFailed(
+            f"application {app.name!r} did not open within {OPEN_SECONDS:g} s; see what it waits for in its `open`"
+        )
+    if scope.cancelled_caught:
+        log.warning("application %r did not close within %g s; this process goes on without", app.name, CLOSE_SECONDS)
+    if failure is not None and not excused:
+        raise failure
+
+
+async def _entered(manager: AbstractAsyncContextManager[Supervisor], app: App) -> Supervisor:
     try:
-        root = await manager.__aenter__()
-        tree = Tree(root)
-    except CallboardError:
+        return await manager.__aenter__()
+    except (UsageError, StoreUnavailable, SchemaMismatch):
         raise
     except Exception as error:
-        raise ApplicationFailed(f"application {app.name!r} did not open: {_said(error)}") from error
-    try:
-        yield tree
-    except BaseException as error:
-        if not await manager.__aexit__(type(error), error, error.__traceback__):
-            raise
-    else:
-        await manager.__aexit__(None, None, None)
+        said = _said(_leaf(error))
+        text = f"application {app.name!r} did not open: {said}; mend that, then start it again"
+        raise ApplicationFailed(text) from error
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """What a group of errors is about: whoever opens things in a task group gets one around each error."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def parse_options(given: list[str]) -> dict[str, str]:

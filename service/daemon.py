@@ -33,6 +33,7 @@ from ..actors import blame
 from ..actors.node import STUCK_SECONDS
 from ..mailbox.errors import CallboardError
 from ..persistence.port import Port, RealPort
+from .applications import CLOSE_SECONDS
 from .loss_report import LossReporter
 from .quarantine import how_it_ended
 from .settings import Settings, child_environment
@@ -43,8 +44,8 @@ log = logging.getLogger(__name__)
 FIRST_SECONDS = 0.1
 CAP_SECONDS = 10.0
 HEALTHY_SECONDS = 60.0
-GRACE_SECONDS = 5.0
-"""How much longer than `drain_seconds` a child gets before it is killed."""
+GRACE_SECONDS = 5.0 + CLOSE_SECONDS
+"""How much longer than `drain_seconds` a child gets before it is killed: it closes its application after draining."""
 SERVER_LOOK_SECONDS = 2.0
 LOOP_LOOK_SECONDS = 5.0
 MAX_LINE_CHARS = 65_536

@@ -1,7 +1,8 @@
 """One node as this process: what `callboard node APP` runs and the daemon keeps alive.
 
 start      open the store and the application, serve, and announce it with one JSON line
-SIGTERM    drain: finish or give back what is in hand, give the shards away, end with 0 (SIGINT is the same)
+SIGTERM    drain: finish or give back what is in hand, give the shards away, end with 0 (SIGINT is the same); while the
+           application is still opening: close what it has opened, end with 0
 again      end at once with 143; the others take over as they do after a kill
 blame      what runs is written down where the parent said, and a message that may have ended processes is tried apart
 parent     a node that has lost the daemon that started it drains, so that no node outlives its daemon unseen
@@ -21,7 +22,7 @@ from ..actors.app import App, Surroundings
 from ..actors.blame import UNWATCHED, Blame, BlameFile
 from ..actors.node import Node, NodeSettings
 from ..persistence.port import Port, RealPort
-from .applications import opened
+from .applications import CLOSE_SECONDS, opened
 from .configuration import read_configuration
 from .quarantine import QuarantineProcess
 from .settings import Settings
@@ -78,29 +79,53 @@ async def run_node(
     can do that too; "" for no quarantine.
 
     Raises:
-        StoreUnavailable, SchemaMismatch, ApplicationFailed: before it serves; later it survives what can be survived.
+        StoreUnavailable, SchemaMismatch, ApplicationFailed: (in a group) before it serves; later it survives what can
+            be survived.
     """
     port = port or RealPort()
     label = label or default_label()
     dsn = await find_database(settings)
     surroundings = Surroundings(dsn, label, dict(options), read_configuration().tables)
-    async with open_store_at(dsn, create=not settings.dsn) as store, opened(app, surroundings) as tree:
-        watched = UNWATCHED if blame < 0 else BlameFile.inherited(blame)
-        quarantine = QuarantineProcess(name, options, settings, dsn, label=label, port=port) if name else None
-        node = Node(store, tree, port, node_settings(settings, label), blame=watched, quarantine=quarantine)
-        async with anyio.create_task_group() as group:
-            port.spawn(group, _obey_signals, node, name="signals")
-            port.spawn(group, _announce_ready, node, announce, name="ready")
-            port.spawn(group, _tick, watched, port, name="tick")
-            if parent:
-                port.spawn(group, _watch_parent, node, parent, port, name="parent")
-            await node.run()
-            group.cancel_scope.cancel()
-    if node.stopped_for:
-        log.error("node stopped by itself: %s", node.stopped_for)
+    leaving = _Leaving()
+    leaving = _Leaving()
+    async with open_store_at(dsn, create=not settings.dsn) as store, anyio.create_task_group() as group:
+        # Before the application opens, which may take its time: what it has started by then has to be ended as well.
+        port.spawn(group, _obey_signals, leaving, settings, name="signals")
+        if parent:
+            port.spawn(group, _watch_parent, leaving, settings, parent, port, name="parent")
+        with leaving.opening:
+            async with opened(app, surroundings) as tree:
+                watched = UNWATCHED if blame < 0 else BlameFile.inherited(blame)
+                quarantine = QuarantineProcess(name, options, settings, dsn, label=label, port=port) if name else None
+                node = Node(store, tree, port, node_settings(settings, label), blame=watched, quarantine=quarantine)
+                leaving.node = node
+                port.spawn(group, _announce_ready, node, announce, name="ready")
+                port.spawn(group, _tick, watched, port, name="tick")
+                await node.run()
+        group.cancel_scope.cancel()
+    if leaving.node is None:
+        log.info("left before it served")
+    elif leaving.node.stopped_for:
+        log.error("node stopped by itself: %s", leaving.node.stopped_for)
         return SPENT
-    log.info("node drained")
+    else:
+        log.info("node drained")
     return 0
+
+
+class _Leaving:
+    """How this process is told to end: by its node, or while there is none yet, by giving up on opening."""
+
+    def __init__(self) -> None:
+        self.opening = anyio.CancelScope()
+        self.node: Node | None = None
+
+    def stop(self) -> None:
+        """Once or often."""
+        if self.node is None:
+            self.opening.cancel()
+        else:
+            self.node.stop()
 
 
 async def _tick(blame: Blame, port: Port) -> None:
@@ -118,7 +143,7 @@ async def _announce_ready(node: Node, announce: Announce) -> None:
     announce({"event": "ready", "node": number, "pid": os.getpid(), "label": node.settings.label})
 
 
-async def _obey_signals(node: Node) -> None:
+async def _obey_signals(leaving: _Leaving, settings: Settings) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         asked = False
         async for received in signals:
@@ -126,16 +151,16 @@ async def _obey_signals(node: Node) -> None:
                 log.warning("%s again: leaving at once", received.name)
                 os._exit(KILLED)
             asked = True
-            log.info("%s: draining for at most %g s", received.name, node.settings.drain_seconds)
-            node.stop()
+            log.info("%s: draining for at most %g s", received.name, settings.drain_seconds)
+            leaving.stop()
 
 
-async def _watch_parent(node: Node, parent: int, port: Port) -> None:
+async def _watch_parent(leaving: _Leaving, settings: Settings, parent: int, port: Port) -> None:
     while os.getppid() == parent:
         await port.sleep(PARENT_LOOK_SECONDS)
     log.warning("the daemon %s is gone: draining", parent)
-    node.stop()
+    leaving.stop()
     # There is nobody left who would end it when it cannot (its database is gone, say).
-    await port.sleep(node.settings.drain_seconds + ORPHAN_GRACE_SECONDS)
+    await port.sleep(settings.drain_seconds + CLOSE_SECONDS + ORPHAN_GRACE_SECONDS)
     log.warning("it did not drain in time: leaving at once")
     os._exit(KILLED)

@@ -1,6 +1,8 @@
 """A run worked on by this process: a node for as long as the run moves, which tells what happens as it happens."""
 
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import anyio
 
@@ -50,19 +52,36 @@ async def run_here(
     dsn = await find_database(settings)
     configuration = read_configuration()
     surroundings = Surroundings(dsn, label, dict(options), configuration.tables)
-    async with open_store_at(dsn, create=not settings.dsn) as store, opened(app, surroundings) as tree:
-        operations = Operations(store, settings.principal, port)
-        node = Node(store, tree, port, node_settings(settings, label))
-        submitted = await operations.submit(app, goal, run_id=run_id, budget=configuration.budget)
-        recorded(submitted)
-        async with anyio.create_task_group() as group:
-            port.spawn(group, node.run, name="node")
-            await node.ready.wait()
-            journal = _Journal(store, submitted.address, told)
-            runs = Runs(operations.client, app.runs)
-            await _follow(runs, submitted.run_id, journal, seconds=seconds, port=port)
-            node.stop()
-        return await operations.run(submitted.address)
+    with _interrupted_by_sigterm():
+        async with open_store_at(dsn, create=not settings.dsn) as store, opened(app, surroundings) as tree:
+            operations = Operations(store, settings.principal, port)
+            node = Node(store, tree, port, node_settings(settings, label))
+            submitted = await operations.submit(app, goal, run_id=run_id, budget=configuration.budget)
+            recorded(submitted)
+            async with anyio.create_task_group() as group:
+                port.spawn(group, node.run, name="node")
+                await node.ready.wait()
+                journal = _Journal(store, submitted.address, told)
+                runs = Runs(operations.client, app.runs)
+                await _follow(runs, submitted.run_id, journal, seconds=seconds, port=port)
+                node.stop()
+            return await operations.run(submitted.address)
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """In the block SIGTERM is a ctrl-C, so that what the application has opened is closed then too.
+
+    Not where ctrl-C is ignored, as behind nohup: there SIGTERM has to end the process all the same.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 async def _follow(runs: Runs, run_id: str, journal: "_Journal", *, seconds: float, port: Port) -> None:

@@ -14,6 +14,7 @@ After a crash the code runs again from its beginning, and what has an outcome is
 journal. So between its steps the code must do the same every time (docs/ADAPTERS.md).
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,9 +32,13 @@ from .loop_attempt import Attempt, Diverged, Ended, OverLimit, Suspended
 from .loop_errors import CallFailed, error_of
 from .loop_messages import OnDoubt, WantedCall
 from .loop_replay import Outcome
-from .loop_step import Step, perform
-from .loop_values import decode_value, digest_of, refuse_coroutine
+from .loop_step import Step, perform, within
+from .loop_values import bound_in, decode_value, digest_of, refuse_coroutine
 
+log = logging.getLogger(__name__)
+
+MAX_REFUSED: Final = 20
+"""How often code is told that its attempt is over before that is worth a warning."""
 QUIET_TURNS: Final = 5
 """How often the event loop goes round before code that waits for people counts as standing still."""
 
@@ -74,9 +79,14 @@ class Asked(Awaitable[Any]):
         self.key = key
         self.call = call
         self._work = work
+        self._turns = anyio.Lock()
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        return self._work().__await__()
+        return self._once().__await__()
+
+    async def _once(self) -> Any:
+        async with self._turns:  # whoever comes second finds the outcome on record
+            return await self._work()
 
 
 class Loop:
@@ -92,6 +102,7 @@ class Loop:
         self._quiet = anyio.Event()
         self._waits: set[int] = set()
         self._seen: set[str] = set()
+        self._refused = 0
         self.ended: Ended | None = None
         """How the attempt has ended, once it has: whatever the code does then, it does not count."""
 
@@ -143,10 +154,11 @@ class Loop:
         refuse_coroutine(name, function)
         step = Step(name, function, args, kwargs, returns, side_effect, on_doubt, reconcile, attempts, timeout)
         place = self._place(key)
-        digest = digest_of(args, kwargs)
+        digest = self._as_recorded(place, digest_of(*bound_in(function, args, kwargs)), digest_of(args, kwargs))
         return Asked(place, lambda: self._step(place, digest, step))
 
     async def _step(self, key: str, digest: str, step: Step) -> Any:
+        await self._refuse_when_over()
         outcome = self._known(key, step.name, digest)
         if outcome is None:
             with self._at_work(calls=int(step.side_effect)):
@@ -203,7 +215,9 @@ class Loop:
 
     async def _ask(self, wanted: Sequence[WantedCall]) -> list[int]:
         """Have calls made that have no outcome yet; the numbers of those that wait for a person."""
-        new = [call for call in wanted if self._known(call.key, call.tool, call.digest, asked=True) is None]
+        await self._refuse_when_over()
+        once = {call.key: call for call in wanted}.values()  # one that is given twice is made once
+        new = [call for call in once if self._known(call.key, call.tool, call.digest, asked=True) is None]
         if not new:
             return []
         with self._at_work(calls=1):
@@ -290,12 +304,38 @@ class Loop:
     # --- for both ----------------------------------------------------------------------------------------------
 
     def _place(self, key: str) -> str:
+        if outer := within.get(None):
+            # Answered from the journal the outer step does nothing, and all that comes after would be elsewhere.
+            raise UsageError(f"a step inside of step {outer!r}: make it a step beside it, one after the other")
         if key and not self._code.keyed:
             raise UsageError("only a graph's steps have keys; a loop's have positions")
         if not key:
             self._count += 1
             key = str(self._count)
         return key
+
+    def _as_recorded(self, key: str, digest: str, former: str) -> str:
+        """`digest`, or `former` where that is on record: older runs did not count what a `partial` holds."""
+        was = self.attempt.replay.outcomes.get(key) or self.attempt.replay.called.get(key)
+        return former if was is not None and was.digest == former else digest
+
+    async def _refuse_when_over(self) -> None:
+        """Code may catch what ends it, and try again for ever: the event loop turns all the same, and ever more slowly.
+
+        Raises:
+            Ended: the attempt is over.
+        """
+        if self.ended is None:
+            return
+        self._refused += 1
+        if self._refused == MAX_REFUSED:
+            log.warning(
+                "the code of run %s does not end: it catches everything (a bare `except:`), also what ends it", self.id
+            )
+        await anyio.lowlevel.checkpoint()
+        if self._refused > MAX_REFUSED:
+            await self.attempt.port.sleep(min(1.0, self._refused / 1_000))
+        raise self.ended
 
     def _known(self, key: str, name: str, digest: str, *, asked: bool = False) -> Outcome | None:
         """What is on record for this place.

@@ -3,13 +3,14 @@
 import functools
 import inspect
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec.structs import replace as replace_fields
 
 from ..agent.digest import idempotency_key
-from ..agent.foreign import call_foreign, contained
+from ..agent.foreign import Threads, call_foreign, contained
 from ..agent.result import text_of
 from ..agent.text import error_line, row_text
 from ..llm.client import LLMResponse, TransientModelError, classify
@@ -22,6 +23,8 @@ FIRST_SECONDS = 0.5
 CAP_SECONDS = 30.0
 RECONCILE_SECONDS = 60.0
 KEY = "idempotency_key"
+within: ContextVar[str] = ContextVar("callboard_step")
+"""The step whose function is being called."""
 
 
 @dataclass(frozen=True)
@@ -80,22 +83,27 @@ async def _try(attempt: Attempt, key: str, digest: str, step: Step, named: str) 
     port, began = attempt.port, attempt.port.monotonic()
     outcome = KeepStep(attempt.number, key, step.name, digest)
     for tries in range(1, max(1, step.attempts) + 1):
-        late = False
+        late, threads = False, Threads(port.in_thread)
         try:
             with port.deadline(step.timeout_seconds) as scope:
+                token = within.set(step.name)
                 try:
-                    value = await contained(call_foreign(_bound(step, named), {}, port.in_thread))
+                    value = await contained(call_foreign(_bound(step, named), {}, threads))
                 finally:
+                    within.reset(token)
                     late = scope is not None and scope.cancel_called
             outcome = _with(outcome, value, step)
             break
         except Exception as error:  # noqa: BLE001 - the code's own function; the code gets it, now and on replay
-            if step.side_effect and step.doubt != "retry" and (late or isinstance(error, TimeoutError)):
+            idle = late and threads.never_begun
+            if step.side_effect and step.doubt != "retry" and not idle and (late or isinstance(error, TimeoutError)):
                 # Cut off in the middle of its effect, perhaps: the doubt of a crash.
                 waits = await _reconcile(attempt, key, digest, step, named, _reason(error, step, late=late))
                 if waits is not None:
                     return waits
-            elif tries < step.attempts and step.doubt == "retry" and (late or classify(error) == "transient"):
+            elif tries < step.attempts and (
+                idle or (step.doubt == "retry" and (late or classify(error) == "transient"))
+            ):
                 await port.sleep(_pause(error, tries, port.random()))
                 continue
             line = row_text(text_of(error)) or type(error).__name__

@@ -4,6 +4,7 @@ What a step gives to the code is always the recorded form read back, also the fi
 anything else than the first pass saw.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -43,6 +44,15 @@ def digest_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         # Keys that are no text, lone surrogates, cycles: the total, slower way.
         text = codec.encode(normalise([list(args), dict(kwargs)])).encode()
     return hashlib.sha256(text).hexdigest()
+
+
+def bound_in(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """All the arguments that a function is called with, those that a `functools.partial` holds among them."""
+    while isinstance(function, functools.partial):
+        args, kwargs, function = [*function.args, *args], {**function.keywords, **kwargs}, function.func
+    return args, kwargs
 
 
 def _opaque(value: Any) -> Any:

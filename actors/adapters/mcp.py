@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 from mcp import StdioServerParameters
@@ -68,7 +69,7 @@ async def mcp_tools(
 
     Raises:
         UsageError: neither or both of `command` and `url`; a name in `only` or `options` that the server does not have.
-        ServerUnreachable: no session within `connect_seconds`.
+        ServerUnreachable: no session within `connect_seconds`; it names the server, without what may be secret.
         BadTool: two tools of one name, or options that cannot work.
     """
     transport = _transport(command, url, env, cwd, headers)
@@ -80,7 +81,7 @@ async def mcp_tools(
             try:
                 link = await connection.link()
             except NotBegun as error:
-                raise ServerUnreachable(str(error)) from error
+                raise ServerUnreachable(f"{error}; {_way_out(command, url)}") from error
             made = partial(
                 made_of,
                 connection=connection,
@@ -117,6 +118,15 @@ def _chosen(
                 log.warning("MCP tool %r is left out: %s", name, error)
     _require_distinct(found)
     return found
+
+
+def _way_out(command: Sequence[str] | None, url: str | None) -> str:
+    """What to look at. Neither arguments, nor user and password, nor the query are told: keys are passed so."""
+    if command is not None:
+        return f"see whether {command[0]!r:.200} starts in a shell, as this user and with these arguments"
+    parts = urlsplit(url or "")
+    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return f"see whether it listens at {place!r:.200}, and whether headers= let us in"
 
 
 def _transport(

@@ -15,10 +15,15 @@ import anyio
 import anyio.abc
 import mcp.types as wire
 from mcp import ClientSession, McpError
+from mcp.shared.message import SessionMessage
 
 from callboard.actors.agent.faults import NotBegun
+from callboard.actors.agent.result import text_of
 from callboard.mailbox.errors import CallboardError
 from callboard.persistence.port import Port
+
+from .mcp_reading import answer_in
+from .mcp_schema import plain_text
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +33,13 @@ MAX_TOOLS = 1_000
 LOST = "the MCP server was gone before it answered"
 SESSION_TERMINATED = 32600
 """What the SDK answers itself with when the server does not know the session any more."""
+MAX_SAID_CHARS = 500
+"""Of what a server says went wrong with the connection."""
+UNREADABLE = -32799
+"""Code of the error that stands for an answer which is none."""
+CHATTER = frozenset({"notifications/progress", "notifications/message"})
+LEAVE_SECONDS = 8.0
+"""How long it may take to leave a server; the SDK itself gives a process 4 s to end."""
 PING_SECONDS = 5.0
 """How long a server may take to say that it is there, after a call that got no answer."""
 
@@ -93,11 +105,15 @@ class _Asked:
         try:
             self.answer = await link.session.send_request(request, wire.Result)
         except McpError as error:
-            if error.error.code in {wire.CONNECTION_CLOSED, SESSION_TERMINATED} or link.lost.is_set():
+            # Not by CONNECTION_CLOSED: servers use that code (-32000) for errors of their own. When the connection has
+            # closed, `_Watched` has seen that first.
+            if error.error.code == SESSION_TERMINATED or link.lost.is_set():
                 link.lost.set()
-                self.error = ServerLost(f"{LOST} ({error})")
+                self.error = ServerLost(f"{LOST} ({_plain(error)})")
+            elif error.error.code == UNREADABLE:
+                self.error = ServerLost(f"the MCP server answered, and nobody knows what: {_plain(error)}")
             else:
-                self.error = ServerSaidError(str(error))
+                self.error = ServerSaidError(_plain(error))
         except Exception as error:  # noqa: BLE001 - closed streams, answers that are none; what it did is unknown
             link.lost.set()
             self.error = ServerLost(f"{LOST} ({_said(error)})")
@@ -142,15 +158,23 @@ class Connection:
         """One session, from its opening to its end; its errors are for those who wait for it."""
         opened = False
         try:
-            async with AsyncExitStack() as stack:
-                link = await self._open(stack)
-                opened = True
-                self._link = link
-                if not self._closing:
-                    self._wanted = anyio.Event()
-                    self._notify()
-                    await link.lost.wait()
-                self._link = None
+            async with anyio.create_task_group() as group:
+                async with AsyncExitStack() as stack:
+                    try:
+                        link = await self._open(stack)
+                        opened = True
+                        self._link = link
+                        if not self._closing:
+                            self._wanted = anyio.Event()
+                            self._notify()
+                            await link.lost.wait()
+                        self._link = None
+                    except Exception as error:
+                        self._problem = _said(error)  # to leave may take too long, and then it is gone
+                        raise
+                    finally:
+                        group.start_soon(self._cut_off, group.cancel_scope)
+                group.cancel_scope.cancel()
         except Exception as error:  # noqa: BLE001 - of a transport, in a group or not; whoever waits is told
             self._problem = _said(error)
             log.info("connection to an MCP server ended: %s", self._problem)
@@ -163,6 +187,12 @@ class Connection:
                 if not self._closing:
                     self._wanted = anyio.Event()
             self._notify()
+
+    async def _cut_off(self, scope: anyio.CancelScope) -> None:
+        """A server may take its time to hear that we leave (an HTTP one does, for ever): not ours."""
+        await self._port.sleep(LEAVE_SECONDS)
+        log.warning("an MCP server was not left within %g s; it is cut off", LEAVE_SECONDS)
+        scope.cancel()
 
     async def _open(self, stack: AsyncExitStack) -> Link:
         read, write, *_ = await stack.enter_async_context(self._transport())
@@ -251,7 +281,8 @@ class _Watched:
         try:
             async with self._send:
                 async for item in self._read:
-                    await self._send.send(item)
+                    if not _is_chatter(item):
+                        await self._send.send(_read_again(item) if isinstance(item, Exception) else item)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the session or the transport has gone, which is what `_lost` tells whoever waits for an answer
         finally:
@@ -264,6 +295,24 @@ class _Watched:
         finally:
             self._send.close()
             self._receive.close()
+
+
+def _is_chatter(item: object) -> bool:
+    """Whether it tells of progress or is a line of a log, for which there is no reader here; a flood costs half so."""
+    said = item.message.root if isinstance(item, SessionMessage) else None
+    return isinstance(said, wire.JSONRPCNotification) and said.method in CHATTER
+
+
+def _read_again(error: Exception) -> SessionMessage | Exception:
+    """The answer in what the SDK could not read; `error` itself where that is none."""
+    found = answer_in(error)
+    if found is None:
+        return error
+    number, result = found
+    if result is not None:
+        return SessionMessage(wire.JSONRPCMessage(wire.JSONRPCResponse(jsonrpc="2.0", id=number, result=result)))
+    problem = wire.ErrorData(code=UNREADABLE, message="what it answered is neither a result nor an error")
+    return SessionMessage(wire.JSONRPCMessage(wire.JSONRPCError(jsonrpc="2.0", id=number, error=problem)))
 
 
 async def _listed(session: ClientSession) -> dict[str, wire.Tool]:
@@ -284,4 +333,9 @@ def _said(error: BaseException) -> str:
     """The first error that says something, out of a group of them."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"[:500]
+    return f"{type(error).__name__}: {_plain(error)}"
+
+
+def _plain(error: BaseException) -> str:
+    """What an error says; it may be the server's own words."""
+    return plain_text(text_of(error), MAX_SAID_CHARS)

@@ -21,6 +21,7 @@ MAX_DESCRIPTION_CHARS: Final = 2_000
 MAX_WORK: Final = 100_000
 """Keywords, and values in them, that one check may look at."""
 _REFERENCE_WORK: Final = 40  # of looking one up, in keywords
+_WORDS_FOR_WORK: Final = 200  # characters of a message that cost as much as a keyword
 MAX_ERRORS: Final = 5
 _MAX_ERROR_CHARS: Final = 300
 
@@ -129,7 +130,10 @@ class _Counter:
             self.left -= own + (len(value) if isinstance(value, list | dict) else 0)
             if self.left < 0:
                 raise _TooMuchWork
-            yield from function(validator, value, instance, schema) or ()
+            for error in function(validator, value, instance, schema) or ():
+                # It spells out the whole value, and a union makes one for each of its ways that it throws away.
+                self.left -= len(error.message) // _WORDS_FOR_WORK
+                yield error
 
         return checked
 

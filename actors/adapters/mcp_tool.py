@@ -157,7 +157,7 @@ def _effect(options: McpOptions, hints: wire.ToolAnnotations) -> tuple[Effect | 
     """What the user says, else what the server hints, else a write."""
     if "effect" in options or "side_effect" in options:
         return options.get("effect"), options.get("side_effect")
-    if hints.readOnlyHint is True:
+    if hints.readOnlyHint is True and hints.destructiveHint is not True:  # of two that contradict, the worse one counts
         return "read", None
     return ("egress" if hints.openWorldHint is True else "write"), None
 

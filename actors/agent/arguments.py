@@ -7,12 +7,14 @@ crash gets exactly the same, and exactly what was approved.
 """
 
 import dataclasses
+import json
 import math
 import re
 import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from types import NoneType
 from typing import Any, Final
 
@@ -141,14 +143,46 @@ def to_plain(value: object) -> Any:
     """`value` as JSON values, which have one canonical text.
 
     Raises:
-        TypeError: for what JSON cannot hold, and for a set whose members have no order.
+        TypeError: for what JSON cannot hold.
         ValueError: for NaN and infinity, and for deeper nesting than 64.
     """
     _spell_out(value)
-    built = msgspec.to_builtins(
-        value, builtin_types=(Decimal,), str_keys=True, order="deterministic", enc_hook=_encode_foreign
-    )
+    convert = partial(msgspec.to_builtins, value, builtin_types=(Decimal,), str_keys=True, enc_hook=_encode_foreign)
+    try:
+        built = convert(order="deterministic")
+    except TypeError:  # members without an order of their own, such as an Enum's; or it is no JSON at all
+        built = _sets_in_order(value, convert())
     return _json_values(built, 0)
+
+
+def _sets_in_order(value: Any, built: Any) -> Any:
+    """`built`, which was made of `value`, with what were sets in the order of their members' text.
+
+    The order in which a set gives its members differs between processes, and so would the digest of a call.
+    """
+    if not isinstance(built, list | dict):
+        return built
+    if isinstance(built, dict):
+        inner = [_sets_in_order(*pair) for pair in zip(_parts_of(value, built), built.values(), strict=True)]
+        return dict(zip(built, inner, strict=True))
+    if isinstance(value, msgspec.Struct):  # array_like, perhaps with a tag before its fields
+        fields = [getattr(value, name) for name in value.__struct_fields__]
+        value = [None] * (len(built) - len(fields)) + fields
+    if isinstance(value, list | tuple | set | frozenset) and len(value) == len(built):
+        built = [_sets_in_order(*pair) for pair in zip(value, built, strict=True)]
+    if isinstance(value, set | frozenset):
+        return sorted(built, key=lambda member: json.dumps(member, sort_keys=True, default=str))
+    return built
+
+
+def _parts_of(value: Any, built: dict[str, Any]) -> list[Any]:
+    """What the values of `built` were made of; None where that is not known."""
+    if isinstance(value, dict):
+        return list(value.values()) if len(value) == len(built) else [None] * len(built)
+    own: dict[str, str] = {}
+    if isinstance(value, msgspec.Struct):
+        own = dict(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
+    return [getattr(value, own.get(name, name), None) for name in built]
 
 
 def _spell_out(value: Any) -> None:
@@ -204,7 +238,8 @@ def _encode_foreign(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"holds a {type(value).__name__}, which JSON cannot")
-    return dump(mode="json", by_alias=False, round_trip=True)
+    form = {"by_alias": False, "round_trip": True}
+    return _sets_in_order(dump(mode="python", **form), dump(mode="json", **form))
 
 
 def _unknown(parameters: Sequence[Parameter], raw: dict[Any, Any]) -> list[str]:

@@ -48,18 +48,56 @@ async def call_foreign(function: Callable[..., Any], values: dict[str, Any], in_
     """What `function(**values)` gives: an async one in this task, a blocking one in a thread.
 
     Raises:
+        TypeError: it gives a generator.
         Exception: what it raises.
     """
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
-        return await function(**values)
-    outcome = await in_thread(functools.partial(_blocking, function, values))
-    return await outcome if inspect.isawaitable(outcome) else outcome  # a blocking wrapper around an async function
+        outcome = await function(**values)
+    else:
+        outcome = await in_thread(functools.partial(_blocking, function, values))
+        if inspect.isawaitable(outcome):  # a blocking wrapper around an async function
+            outcome = await outcome
+    if inspect.isgenerator(outcome) or inspect.isasyncgen(outcome):
+        inner = function.func if isinstance(function, functools.partial) else function
+        name = getattr(inner, "__name__", type(inner).__name__)
+        raise TypeError(f"{name} gave a generator, whose body has not run and never will; let it give a list")
+    return outcome
 
 
 def _blocking(function: Callable[..., Any], values: dict[str, Any]) -> Any:
     try:
         return function(**values)
-    except StopIteration as error:
-        # A future refuses StopIteration, and whoever waits for it would wait for ever.
+    except (StopIteration, GeneratorExit, KeyboardInterrupt) as error:
+        # A future refuses StopIteration, and whoever waits for it would wait for ever. The others mean something to who
+        # waits, but not here: no coroutine is thrown away in this thread, and nobody is at its keyboard.
         name = getattr(function, "__name__", type(function).__name__)
-        raise RuntimeError(f"{name} raised StopIteration") from error
+        raise RuntimeError(f"{name} raised {type(error).__name__}") from error
+
+
+class Threads:
+    """An `in_thread` that tells of blocking code which was cut off whether it had begun: threads are not without end,
+    and what waited for one in vain has done nothing."""
+
+    def __init__(self, in_thread: InThread) -> None:
+        self._in_thread = in_thread
+        self.never_begun = False
+        """Whether something was cut off that never began, and never will."""
+
+    async def __call__(self, function: Callable[[], Any]) -> Any:
+        turn = [True]  # whoever takes it decides whether it begins; to take it is one step, for all threads
+
+        def begin() -> Any:
+            return function() if _taken(turn) else None
+
+        try:
+            return await self._in_thread(begin)
+        except asyncio.CancelledError:
+            self.never_begun = _taken(turn)
+            raise
+
+
+def _taken(turn: list[bool]) -> bool:
+    try:
+        return turn.pop()
+    except IndexError:
+        return False

@@ -32,9 +32,9 @@ _SEQUENCES: Final = (list, tuple, set, frozenset, deque, range, KeysView, Values
 def normalise(value: object, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """`value` as a JSON object of plain dicts, lists, strings, finite numbers, booleans and None.
 
-    Mappings, Structs, dataclasses and pydantic models become an object; anything else becomes `{"result": value}`. What
-    JSON cannot hold becomes text. When the JSON is larger than `max_bytes`, the result is `{"summary": its first 2,000
-    characters, "truncated_bytes": how many bytes (at least) the summary leaves out}`.
+    Mappings, Structs, dataclasses, attrs classes and pydantic models become an object; anything else becomes
+    `{"result": value}`. What JSON cannot hold becomes text. When the JSON is larger than `max_bytes`, the result is
+    `{"summary": its first 2,000 characters, "truncated_bytes": how many bytes (at least) the summary leaves out}`.
     """
     walk = _Walk(
         max_nodes=max_bytes // 2 + 1
@@ -53,7 +53,9 @@ def text_of(value: object) -> str:
     for attempt in (str, repr):
         try:
             return str.__str__(attempt(value))  # a plain str, also of a subclass with ideas of its own
-        except Exception:  # noqa: BLE001, S112 - a hostile __str__ may raise anything; the next attempt is the answer
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001, S112 - a hostile __str__ may raise anything; the next attempt is the answer
             continue
     return (
         f"<unprintable {type.__dict__['__name__'].__get__(type(value))}>"  # not type(value).__name__: see metaclasses
@@ -70,9 +72,15 @@ class _Walk:
     def plain(self, value: object, depth: int) -> Any:
         self.nodes_left -= 1
         try:
-            return self._convert(value, depth)
-        except Exception:  # noqa: BLE001 - hostile iterators, properties and __class__ raise what they like
-            return text_of(value)
+            found = self._convert(value, depth)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - hostile iterators, properties and __class__ raise what they like
+            found = text_of(value)
+        if isinstance(found, str):
+            # One text in a thousand places is written a thousand times.
+            self.nodes_left -= len(found) // 2
+        return found
 
     def _convert(self, value: object, depth: int) -> Any:
         if value is None or isinstance(value, bool | int | float | str | bytes | bytearray | memoryview | Enum):
@@ -98,12 +106,23 @@ class _Walk:
 
     def _object(self, fields: Iterable[tuple[object, object]], depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        alike: dict[str, int] = {}
         for key, item in self._affordable(fields):
             name = key_text(key)
-            while name in found:  # 1 and "1": two keys stay two
-                name += "'"
+            self.nodes_left -= len(name) // 2
+            if name in found:  # 1 and "1": two keys stay two
+                name = self._free_name(name, found, alike)
             found[name] = self.plain(item, depth + 1)
         return found
+
+    @staticmethod
+    def _free_name(name: str, found: dict[str, Any], alike: dict[str, int]) -> str:
+        """A name that is not taken. Counted, not lengthened until it fits: of many keys alike that takes for ever."""
+        while True:
+            count = alike[name] = alike.get(name, 0) + 1
+            free = f"{name}'" if count == 1 else f"{name}'{count}"
+            if free not in found:
+                return free
 
     def _affordable(self, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
@@ -116,7 +135,9 @@ def key_text(key: object) -> str:
     """An object's key as text: what the value would be, without quotes."""
     try:
         plain = _scalar(key)
-    except Exception:  # noqa: BLE001 - see _Walk.plain
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - see _Walk.plain
         return text_of(key)
     return plain if isinstance(plain, str) else text_of(plain)
 
@@ -137,7 +158,8 @@ def _scalar(value: object) -> Any:
             exact_float = float.__float__(value)
             return exact_float if math.isfinite(exact_float) else str(exact_float)
         case bytes() | bytearray() | memoryview():
-            return bytes(value).decode(errors="backslashreplace")
+            # Spelling out 50 MB takes a minute, in which no heart beats; what is left is too large still.
+            return bytes(value)[: MAX_BYTES + 4].decode(errors="backslashreplace")
         case date() | time():
             return value.isoformat()
     return text_of(value)
@@ -153,6 +175,8 @@ def _fields(value: object) -> Iterable[tuple[object, object]] | None:
         return [(name, getattr(value, name)) for name in value.__struct_fields__]
     if dataclasses.is_dataclass(value):
         return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    if isinstance(attributes := getattr(type(value), "__attrs_attrs__", None), tuple):  # attrs, without importing it
+        return [(attribute.name, getattr(value, attribute.name)) for attribute in attributes]
     if hasattr(type(value), "model_dump") and hasattr(type(value), "model_fields"):  # pydantic, without importing it
         dumped = value.model_dump()  # type: ignore[attr-defined]
         return dumped.items() if isinstance(dumped, dict) else None

@@ -219,7 +219,19 @@ def _foreign_schema(kind: type) -> dict[str, Any]:
     schema: dict[str, Any] = make(ref_template="#/$defs/{model}")
     if '"writeOnly": true' in json.dumps(schema, default=text_of):
         raise TypeError("a secret's value would be recorded as stars, and called with them; use str")
-    return schema
+    definitions = schema.get("$defs", {})
+    choices = {f"#/$defs/{name}": definitions.pop(name) for name in list(definitions) if "enum" in definitions[name]}
+    return typing.cast(dict[str, Any], _with_inline(schema, choices))
+
+
+def _with_inline(schema: Any, choices: dict[str, Any]) -> Any:
+    """`schema` with its enumerations where they are used: an Enum has another schema beside a model than within one,
+    and both would be called by its name."""
+    if isinstance(schema, dict):
+        inlined = choices.get(schema.get("$ref", ""), {}) if isinstance(schema.get("$ref", ""), str) else {}
+        rest = {name: part for name, part in schema.items() if not (inlined and name == "$ref")}
+        return {**inlined, **{name: _with_inline(part, choices) for name, part in rest.items()}}
+    return [_with_inline(part, choices) for part in schema] if isinstance(schema, list) else schema
 
 
 def _lift_definitions(schema: Any, definitions: dict[str, Any]) -> None:

@@ -116,7 +116,9 @@ class Tool:
             verdict = rule(self.values(arguments))
             if not verdict:
                 return None
-        except Exception as error:  # noqa: BLE001 - the user's code; whatever it raises, the gate stays closed
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the user's code; whatever it raises, the gate stays closed
             return f"approval predicate failed: {type(error).__name__}: {text_of(error)}"[:_MAX_REASON_CHARS]
         reason = verdict.strip()[:_MAX_REASON_CHARS] if isinstance(verdict, str) else ""
         return reason or f"{self.name} needs approval for these arguments"

@@ -22,7 +22,7 @@ from .arguments import Arguments, InvalidArguments
 from .digest import call_digest, decision_id
 from .events import Finding
 from .faults import NotBegun, is_permanent, retry_after_seconds
-from .foreign import contained
+from .foreign import Threads, contained
 from .messages import CallChecked, CallTool, CheckCall, ToolAnswered, ToolDoubted, ToolErred
 from .rules import NO_RULES, Rules
 from .text import error_line
@@ -119,18 +119,21 @@ class ToolWorker(Worker, kind="tool"):
     async def _attempt(self, message: CallTool, tool: Tool, arguments: Arguments, ctx: WorkerContext) -> Message:
         began = ctx.port.monotonic()
         seconds = tool.timeout_seconds if tool.timeout_seconds is not None else self.rules.tool_seconds
-        late = False
+        late, threads = False, Threads(ctx.port.in_thread)
         try:
             with ctx.port.deadline(seconds) as scope:
                 try:
-                    result = await contained(tool.call(arguments, message.idempotency_key, ctx.port.in_thread))
+                    result = await contained(tool.call(arguments, message.idempotency_key, threads))
                 finally:
                     late = scope is not None and scope.cancel_called
         except Exception as error:
             log.info("tool %s failed", tool.name, exc_info=error)
             # Cut off in the middle of its effect, or waiting in vain for an answer: that is the doubt of a crash.
             reason = f"timed out after {seconds or 0:g} s" if late else error_line(error)
-            doubt = _doubtful(tool) and (late or isinstance(error, TimeoutError))
+            if late and threads.never_begun:
+                error, reason = NotBegun(), f"no thread was free for it within {seconds or 0:g} s"
+            unknown = (late or isinstance(error, TimeoutError)) and not isinstance(error, NotBegun)
+            doubt = _doubtful(tool) and unknown
             known = await self._reconcile(message, tool, arguments, ctx, reason) if doubt else None
             return known or self._failed(message, tool, error, reason, ctx, safe=doubt)
         took = int((ctx.port.monotonic() - began) * 1000)

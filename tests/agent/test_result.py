@@ -3,6 +3,8 @@
 import dataclasses
 import enum
 import json
+import time
+import tracemalloc
 from collections import OrderedDict, UserDict, deque
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -219,3 +221,50 @@ def test_normalising_is_total_bounded_and_repeatable(value: object, max_bytes: i
     assert all(type(key) is str for key in result)
     if "truncated_bytes" not in result:
         assert normalise(result, max_bytes=max_bytes) == result
+
+
+class Alike:
+    """Every one of it has the same text."""
+
+    def __str__(self) -> str:
+        return "x"
+
+
+def test_da046_many_keys_of_one_text_stay_many_and_take_no_time() -> None:
+    began = time.process_time()
+    found = normalise({Alike(): number for number in range(20_000)})
+    assert sorted(found.values()) == list(range(20_000))
+    assert time.process_time() - began < 10  # it took hours
+    assert normalise({1: "a", "1": "b", "1'": "c"}) == {"1": "a", "1'": "b", "1''": "c"}
+
+
+def test_g10_one_long_text_in_many_places_is_not_written_out_for_each_of_them() -> None:
+    text = "x" * 1_000_000
+    tracemalloc.start()
+    try:
+        for value in ([text] * 1_000, {f"{number}{text}": 1 for number in range(20)}, [{"a": text}] * 1_000):
+            assert set(normalise(value)) == {"summary", "truncated_bytes"}
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_da046_fifty_megabytes_of_bytes_do_not_stop_the_event_loop() -> None:
+    began = time.process_time()
+    assert set(normalise(b"\xff" * 50_000_000)) == {"summary", "truncated_bytes"}
+    assert time.process_time() - began < 15  # it took a minute, and the node was held for stuck
+
+
+def test_da046_an_attrs_object_is_an_object_as_a_dataclass_is() -> None:
+    made: Any = pytest.importorskip("attrs").make_class("Order", ["id", "lines"], slots=True)
+    assert normalise(made("A", {1})) == {"id": "A", "lines": [1]}
+
+
+class Leaves:
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+def test_da046_a_result_that_calls_exit_when_it_is_read_is_kept_all_the_same() -> None:
+    assert normalise([Leaves(), 1])["result"][1] == 1
+    assert normalise({Leaves(): 1})

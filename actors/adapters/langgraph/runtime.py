@@ -43,9 +43,9 @@ RECURSION_LIMIT = 10_000
 
 
 def _why(arguments: Mapping[str, Any]) -> str:
-    """The question is the reason that people see."""
+    """The question is the reason that people see. Never "", which would mean that nobody has to be asked."""
     question = arguments["question"]
-    return question if isinstance(question, str) else codec.encode(question)
+    return question if isinstance(question, str) and question.strip() else codec.encode(question)
 
 
 @tool(name=INTERRUPT, requires_approval=_why)
@@ -104,11 +104,14 @@ async def _answers(run: Loop, interrupts: Sequence[Interrupt]) -> Any:
 
 
 def _is_held(one: Interrupt) -> bool:
-    return isinstance(one.value, dict) and HELD in one.value
+    # By its id, which is made here and by LangGraph: the value may hold whatever a model has said.
+    return one.id.startswith(f"{HELD}/")
 
 
 def _question(one: Interrupt) -> WantedCall:
     plain = normalise({"question": one.value, "interrupt_id": one.id})
+    if "question" not in plain:  # too large to be asked whole
+        plain = {"question": plain, "interrupt_id": one.id}
     return WantedCall(f"{INTERRUPT}/{one.id}", INTERRUPT, plain, digest_of((), plain))
 
 

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from ....mailbox.address import child, key_of
-from ....mailbox.errors import CallboardError
+from ....mailbox.errors import BadAddress, CallboardError, UsageError
 from ....mailbox.message import Message, decode_tagged
 from ....mailbox.request import Request
 from ....persistence.port import Port, RealPort
@@ -119,7 +119,12 @@ class ThreadShelf:
 
     def _address(self, thread: str) -> str:
         parent, _, name = self._pool.rpartition("/")
-        return child(parent, name, thread)
+        try:
+            return child(parent, name, str(thread))
+        except BadAddress as error:
+            raise UsageError(
+                f"thread_id {str(thread)!r:.80}: a thread is called by 1 to 200 bytes of UTF-8; give it a shorter name"
+            ) from error
 
     async def keep(self, thread: str, text: str) -> None:
         record, address = self.port.token(), self._address(thread)
