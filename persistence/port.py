@@ -5,13 +5,15 @@ Every runtime module is handed a port and uses nothing else for these, so that a
 `callboard.clock()`; the database's clock decides whatever is stored, a node's own clock only when it stops sooner.
 """
 
+import asyncio
+import contextvars
 import functools
 import random
 import threading
 import time
 import uuid
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -91,6 +93,26 @@ class Port(Protocol):
         ...
 
 
+def _answer(answer: "asyncio.Future[T]", work: Callable[[], T]) -> None:
+    """In a thread: do `work`, and tell its outcome to whoever still waits."""
+
+    def tell(how: Callable[[Any], None], outcome: Any) -> None:
+        if not answer.done():
+            how(outcome)
+
+    outcome: Any
+    how: Callable[[Any], None] = answer.set_exception
+    try:
+        outcome = work()
+        how = answer.set_result
+    except StopIteration as error:  # a future refuses it, and its waiter would wait for ever
+        outcome = RuntimeError(f"blocking code raised StopIteration({error.value!r:.200})")
+    except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        outcome = error
+    with suppress(RuntimeError):  # the loop has ended, and nobody waits
+        answer.get_loop().call_soon_threadsafe(tell, how, outcome)
+
+
 class RealPort:
     """The machine itself."""
 
@@ -128,7 +150,14 @@ class RealPort:
         group.start_soon(functools.partial(function, *args), name=name)
 
     async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
-        return await anyio.to_thread.run_sync(functools.partial(function, *args), abandon_on_cancel=True)
+        # Not anyio's pool: its threads are waited for at the end of the process, so that blocking code which never
+        # returns would keep a drained node for ever (tests/service/test_daemon.py).
+        async with anyio.to_thread.current_default_thread_limiter():
+            answer = asyncio.get_running_loop().create_future()
+            work = functools.partial(contextvars.copy_context().run, function, *args)
+            self.start_thread(functools.partial(_answer, answer, work), "blocking code")
+            result: T = await answer
+            return result
 
     def start_thread(self, function: Callable[[], None], name: str) -> Callable[[float], None]:
         thread = threading.Thread(target=function, name=name, daemon=True)
