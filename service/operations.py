@@ -11,6 +11,7 @@ import msgspec
 
 from ..actors.agent.budget import Budget
 from ..actors.agent.messages import ForkRun, StartChild, StartRun
+from ..actors.agent.recorded import recording_lines
 from ..actors.agent.runs import Runs, Verification
 from ..actors.app import App
 from ..actors.client import Client
@@ -88,6 +89,11 @@ class Operations:
         address = await find_run(self.store, given)
         events = await self._runs_at(address).events(run_id_of(address))
         return Trace(await self._view(address), events)
+
+    async def recording(self, given: str) -> list[str]:
+        """One run as the lines of a recording. Raises as `run`, and PastLost."""
+        address = await find_run(self.store, given)
+        return recording_lines(await self._runs_at(address).whole(run_id_of(address)))
 
     async def verify(self, given: str) -> tuple[str, Verification]:
         """A run's id, and whether its state is the fold of its journal. Raises as `run`."""

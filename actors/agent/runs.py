@@ -280,6 +280,16 @@ class Runs(Deciding):
             found += [Recorded(e.seq, e.at, e.node, e.type, decode_tagged(e.type, e.body)) for e in page]
         return found
 
+    async def whole(self, run_id: str) -> "list[Message]":
+        """A run's events; before those of a fork the ones that it goes on from.
+
+        Raises:
+            RunNotFound. PastLost: some of those are not there any more.
+        """
+        events = [recorded.event for recorded in await self.events(run_id)]
+        past = await past_of(beginning(events), self._messages) if events else []
+        return [event for part in (*past, events) for event in part]
+
     async def list(self, *, limit: int = 100, after: str = "") -> list[tuple[str, dict[str, Any]]]:
         """(run id, summary) of runs, beyond the run id `after`."""
         beyond = self.address(after) if after else ""

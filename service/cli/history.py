@@ -82,12 +82,10 @@ def record(run: Run, dsn: Dsn = None, json: Json = False) -> None:
     """Print a run as a recording, which answers as its model did.
 
     It holds what was said to the model, tool results included, and what it answered: callboard record RUN > run.jsonl.
-    It is JSON in any case.
+    It is JSON in any case, and of a fork it has the past too.
     """
-    from ...actors.agent.recorded import recording_lines
-
-    trace, _ = operate(lambda operations: operations.trace(run), dsn)
-    for line in recording_lines(trace.events):
+    lines, _ = operate(lambda operations: operations.recording(run), dsn)
+    for line in lines:
         typer.echo(line)
 
 

@@ -26,3 +26,15 @@ def test_a_recorded_run_answers_from_its_file(cli: Cli, database: str, tmp_path:
 @pytest.mark.parametrize("run", ["nobody"])
 def test_a_run_that_is_not_there_is_named(cli: Cli, database: str, run: str) -> None:
     assert run in cli("record", run, dsn=database).one_line()
+
+
+def test_a_fork_is_recorded_with_the_past_that_it_goes_on_from(cli: Cli, database: str, tmp_path: Path) -> None:
+    origin = cli("run", APP, "hello there", "--json", dsn=database).document["run_id"]
+    fork = cli("fork", origin, "--say", "and now?", "--json", dsn=database).document["run_id"]
+    assert cli("run", APP, "bye", dsn=database).code == 0  # a node for a while, which works on what there is
+    said = cli("record", fork, dsn=database)
+    assert said.code == 0
+    (tmp_path / "fork.jsonl").write_text(said.out, encoding="utf-8")
+    first, second = RecordedLLM.from_file(tmp_path / "fork.jsonl").turns
+    assert first.asked == (ChatMessage("user", "hello there"),)
+    assert second.asked[-1] == ChatMessage("user", "and now?")
