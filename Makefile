@@ -19,8 +19,11 @@ setup: ## make .venv as the lock files say
 demo: setup ## a support desk on real data: a node is killed mid-refund, a human approves, one refund exists
 	@$(BIN)/callboard demo $(ARGS)
 
-test: setup ## all tests, PostgreSQL included
-	$(BIN)/python -m pytest $(ARGS)
+# -n auto: see tests/distribution.py; ARGS="-n 0" or "--pdb" is one process. Hundreds of processes are started here, and
+# without byte code each of them would compile what it imports: where the environment forbids writing it, this does not.
+test: export PYTHONDONTWRITEBYTECODE :=
+test: setup ## all tests, PostgreSQL included, in as many processes as there are cores (ARGS="-n 0": in one)
+	$(BIN)/python -m pytest -n auto --dist loadfile --max-worker-restart 0 $(ARGS)
 
 check: setup ## the fast gate: format, lint, types
 	$(BIN)/ruff format --check

@@ -7,6 +7,7 @@ can show it complaining.
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ class Module:
     is_package: bool
     source: str
 
-    @property
+    @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.source)
 
@@ -211,19 +212,25 @@ def modules(*folders: str) -> list[Module]:
     return found
 
 
+@pytest.fixture(scope="module")
+def runtime() -> list[Module]:
+    """Parsed once for all rules."""
+    return modules(*RUNTIME)
+
+
 @pytest.mark.parametrize(
     "rule",
     [upward_imports, borrowed_libraries, concrete_stores, around_the_port, too_long],
     ids=lambda rule: rule.__name__,
 )
-def test_the_runtime_keeps_the_rule(rule: Rule) -> None:
-    complaints = [complaint for module in modules(*RUNTIME) for complaint in rule(module)]
+def test_the_runtime_keeps_the_rule(rule: Rule, runtime: list[Module]) -> None:
+    complaints = [complaint for module in runtime for complaint in rule(module)]
     assert not complaints, "\n".join(complaints)
 
 
-def test_every_module_has_a_docstring() -> None:
+def test_every_module_has_a_docstring(runtime: list[Module]) -> None:
     complaints = [
-        complaint for module in modules(*RUNTIME, "bench", "tests") for complaint in missing_docstring(module)
+        complaint for module in (*runtime, *modules("bench", "tests")) for complaint in missing_docstring(module)
     ]
     assert not complaints, "\n".join(complaints)
 

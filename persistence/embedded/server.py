@@ -97,10 +97,15 @@ def release(root: Path) -> None:
         client = _clients.pop(root, None)
         if client is None:
             return
-        _outlive.extend(client.booted[-1:])
         with client.lock as lock, contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while another process uses the server
             _stop(client)
+        _leave(client.booted)
+
+
+def _leave(booted: list[subprocess.Popen[bytes]]) -> None:
+    """Keep what goes on without us, and reap what has ended, also of those that others have stopped since."""
+    _outlive[:] = [process for process in (*_outlive, *booted) if process.poll() is None]
 
 
 def _join(root: Path, *, durable: bool, keep: bool, settings: Mapping[str, str], deadline: float) -> _Client:
@@ -159,9 +164,10 @@ def _stop(client: _Client) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(found.pid, signal.SIGINT)
     while time.monotonic() < deadline and runs_on(found.pid, pgdata):
-        if client.booted:
-            client.booted[-1].poll()  # reaps it, if it is ours
         time.sleep(_POLL_SECONDS)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        for process in client.booted:  # ours has no command line any more a little before it can be reaped
+            process.wait(max(0.0, deadline - time.monotonic()))
     if is_short_socket_dir(Path(found.socket_dir)):
         shutil.rmtree(found.socket_dir, ignore_errors=True)
 
@@ -196,6 +202,7 @@ def _release_all() -> None:
     for root, client in list(_clients.items()):
         if not client.keep:
             release(root)
+    _leave([])
 
 
 def _before_fork() -> None:

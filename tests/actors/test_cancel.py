@@ -322,7 +322,7 @@ async def test_a_timeout_that_a_handler_opens_before_its_first_wait_hits_that_ha
 
     async with TestKit(tree(script)) as kit:
         await kit.send(ONE, Note("impatient"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while await kit.row("/t/p:2") is None:
                 await anyio.sleep(0.005)
                 await kit.settle()

@@ -19,7 +19,7 @@ from tests.actors.world import Note
 pytestmark = pytest.mark.anyio
 
 SETTINGS = NodeSettings(drain_seconds=0.5)
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 SHELF = "/t/s:1"
 
 

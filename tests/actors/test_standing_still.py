@@ -55,7 +55,7 @@ async def test_park_on_the_message_that_would_create_the_actor_parks_and_does_no
             raise Park("not yet")
 
     async with TestKit(tree(script)) as kit:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await kit.send(ONE, Note("a"))
         await kit.advance(seconds=10)
         assert tries == 1
@@ -76,7 +76,7 @@ async def test_park_on_a_system_message_does_not_spin_and_can_be_resumed() -> No
 
     async with TestKit(tree(script)) as kit:
         await kit.send(ONE, Note("a"))
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await kit.client.send(ONE, Note("x"), lane=Lane.SYSTEM)
             await kit.settle()
         row = await kit.row(ONE)
@@ -94,7 +94,7 @@ async def test_a_reason_that_no_column_takes_is_cleaned() -> None:
         raise Reject("nul \0")
 
     async with TestKit(tree(script)) as kit:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await send_all(kit, ONE, ["reject", "park"])
             await kit.settle()
         row = await kit.row(ONE)

@@ -152,7 +152,11 @@ def test_tags_are_distinct_and_none_is_a_message_s() -> None:
     assert len(set(tags)) == len(tags)
 
 
-@pytest.mark.parametrize("kind", kinds(), ids=tag)
+IN_ORDER = sorted(kinds(), key=tag)
+"""A parametrisation must be in the same order in every process that runs tests."""
+
+
+@pytest.mark.parametrize("kind", IN_ORDER, ids=tag)
 def test_an_event_without_what_was_added_later_still_loads(kind: type[Event]) -> None:
     required = {field.name: field for field in msgspec.structs.fields(kind) if field.required}
     full = next(event for event in EVERY if type(event) is kind)

@@ -38,10 +38,10 @@ async def test_g6_what_an_actor_has_asked_of_workers_is_listed_until_it_has_an_o
 
 
 async def test_g6_the_timers_of_an_actor_are_listed_soonest_first(store: Store, node: Session) -> None:
-    await write(node, unit(AGENT, timers=[timer("late", 50.0), timer("soon", 5.0)]))
+    await write(node, unit(AGENT, timers=[timer("late", 500.0), timer("soon", 50.0)]))
     found = await store.timers(AGENT)
     assert [one.key for one in found] == ["soon", "late"]
-    assert 0 < found[0].delay_seconds <= 5.0 < found[1].delay_seconds <= 50.0
+    assert 0 < found[0].delay_seconds <= 50.0 < found[1].delay_seconds <= 500.0
     assert [one.key for one in await store.timers(AGENT, limit=1)] == ["soon"]
     assert await store.timers(OTHER) == []
 

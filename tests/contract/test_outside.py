@@ -23,7 +23,7 @@ from tests.contract.world import World
 
 pytestmark = pytest.mark.anyio
 
-SOON = 10.0
+SOON = 60.0
 DAY_SECONDS = 86_400.0
 
 

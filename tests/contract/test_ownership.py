@@ -13,7 +13,7 @@ from tests.contract.world import LEASE_SECONDS, World
 pytestmark = pytest.mark.anyio
 
 ALL = set(range(256))
-SOON = 10.0
+SOON = 60.0
 
 
 async def member_of(watcher: Session, session: Session) -> Member:

@@ -49,7 +49,7 @@ class Deploy(Stand):
     async def drain(self, release: Release) -> None:
         """SIGTERM, and wait for a good end."""
         release.process.terminate()
-        assert await self.ended(release.process, seconds=30) == 0, self.logs()
+        assert await self.ended(release.process) == 0, self.logs()
 
     async def shared(self, *releases: Release) -> None:
         """Wait until each of these nodes has its share of the shards."""

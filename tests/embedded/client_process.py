@@ -51,7 +51,7 @@ class ClientProcess:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=120)
         self.process.stdout.close()
         return code
 

@@ -38,7 +38,7 @@ def kill_server(root: Path) -> int:
 
 def wait_for_end(pidfd: int) -> None:
     """Wait until the process behind the handle has ended, reaped or not."""
-    ready, _, _ = select.select([pidfd], [], [], 30)
+    ready, _, _ = select.select([pidfd], [], [], 120)
     assert ready, "the process did not end"
 
 

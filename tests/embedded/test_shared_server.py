@@ -50,7 +50,7 @@ def test_processes_that_leave_together_stop_the_server(warm_root: Path) -> None:
         assert client.process.stdin is not None
         client.process.stdin.close()
     for client in clients:
-        assert client.process.wait(timeout=60) == 0
+        assert client.process.wait(timeout=120) == 0
         client.end()
     assert postmaster_pid(warm_root) == 0
 
@@ -88,7 +88,7 @@ def test_a_forked_child_keeps_the_server_and_stops_it_when_it_leaves_last(warm_r
         client.ask("insert 1")
         pid = postmaster_pid(warm_root)
         assert client.ask("fork") == "forked"
-        assert client.process.wait(timeout=60) == 0
+        assert client.process.wait(timeout=120) == 0
         assert client.ask("count") == "(1,)", "the parent's end took the server from its child"
         assert postmaster_pid(warm_root) == pid
         handle = os.pidfd_open(pid)
@@ -106,6 +106,15 @@ def test_release_and_ensure_again_goes_on_with_the_same_rows(warm_root: Path) ->
     assert postmaster_pid(warm_root) == 0
     with psycopg.connect(ensure(warm_root, durable=False)) as connection:
         assert connection.execute("select count(*) from seven").fetchone() == (7,)
+
+
+def test_release_leaves_no_process_behind_not_even_a_dead_one(warm_root: Path) -> None:
+    ensure(warm_root, durable=False)
+    pid = postmaster_pid(warm_root)
+    assert pid
+    release(warm_root)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_server_that_was_killed_is_recovered_with_every_acknowledged_row_by_the_same_process(warm_root: Path) -> None:

@@ -23,7 +23,7 @@ async def test_failure_05_stuck_executing_after_a_kill_is_handled_again_by_anoth
     await field.do("a", "sleep 1")
     [(pid,)] = await field.until("select pid from began")
     field.running(pid).kill()
-    await field.until(f"select 1 from began where pid <> {pid}", seconds=10)
+    await field.until(f"select 1 from began where pid <> {pid}")
     assert (await field.counted("a", 1)).done == 1
     await field.do("a", "")
     assert (await field.counted("a", 2)).done == 2
@@ -39,7 +39,7 @@ async def test_failure_06_a_node_that_takes_its_dead_twins_name_is_not_taken_for
     orphan.send_signal(signal.SIGSTOP)
     await field.do("a", "sleep 0")
     await field.node("same-host/1", LEASE_SECONDS="1")
-    await field.counted("a", 2, seconds=15)
+    await field.counted("a", 2)
     orphan.send_signal(signal.SIGCONT)
     await field.do("a", *[""] * 20)
     assert (await field.counted("a", 22)).done == 22
@@ -48,14 +48,15 @@ async def test_failure_06_a_node_that_takes_its_dead_twins_name_is_not_taken_for
 
 
 async def test_failure_07_a_handler_and_a_call_of_five_leases_run_once(field: Field) -> None:
-    await field.node(LEASE_SECONDS="0.6", BEAT_SECONDS="0.1")
-    await field.node(LEASE_SECONDS="0.6", BEAT_SECONDS="0.1")
-    await field.do("a", "sleep 3")
-    await field.do("b", "work 3")
+    # No shorter: a node that a busy machine keeps from beating for a lease is rightly taken over.
+    await field.node(LEASE_SECONDS="1.5", BEAT_SECONDS="0.1")
+    await field.node(LEASE_SECONDS="1.5", BEAT_SECONDS="0.1")
+    await field.do("a", "sleep 7.5")
+    await field.do("b", "work 7.5")
     await field.counted("a", 1)
     await field.counted("b", 1, answers=1)
     assert sorted(await field.rows("select what, count(*) from began group by what")) == [
-        ("sleep 3", 1),
+        ("sleep 7.5", 1),
         ("work /field/counter:b", 1),
         ("worked /field/counter:b", 1),
     ]
@@ -80,7 +81,7 @@ async def test_failure_10_a_message_with_its_budget_spent_is_a_dead_letter_and_n
 
 
 async def test_failure_21_sigterm_with_twenty_calls_running_finishes_or_returns_them_uncharged(field: Field) -> None:
-    await field.node("first", DRAIN_SECONDS="1")
+    await field.node("first", DRAIN_SECONDS="4")
     quick, slow = [f"q{n}" for n in range(10)], [f"s{n}" for n in range(10)]
     for key in quick:
         await field.do(key, "work 0.5")
@@ -118,10 +119,13 @@ async def test_failure_25_a_listener_that_dies_is_replaced_and_nobody_spins(fiel
         "select 1 from pg_stat_activity where datname = current_database() and query ilike 'listen %'"
         " and pid <> pg_backend_pid()"
     )
-    with anyio.fail_after(10):
-        for number in range(3, 13):
-            await field.do("a", "")
-            await field.counted("a", number)
+    took: list[float] = []
+    for number in range(3, 13):
+        began = anyio.current_time()
+        await field.do("a", "")
+        await field.counted("a", number)
+        took.append(anyio.current_time() - began)
+    assert min(took) < 0.8, "each of them was found by the next poll only"
     [(before,)] = await field.rows("select sum(xact_commit + xact_rollback) from pg_stat_database")
     await anyio.sleep(2)
     [(after,)] = await field.rows("select sum(xact_commit + xact_rollback) from pg_stat_database")
@@ -169,7 +173,7 @@ async def test_failure_29_a_cancel_reaches_a_waiting_handler_and_its_turn_never_
 async def test_failure_32_one_bad_message_does_not_block_its_actor(field: Field) -> None:
     await field.node()
     await field.do("a", "fail", "")
-    assert (await field.counted("a", 1, seconds=10)).done == 1
+    assert (await field.counted("a", 1)).done == 1
     [letter] = await field.store.dead_letters()
     assert letter.reason == "failed"
 

@@ -2,7 +2,7 @@
 
 import zlib
 from decimal import Decimal
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import msgspec
@@ -191,16 +191,16 @@ async def test_a_key_that_is_a_sentence_counts_as_text_from_outside() -> None:
 
 @pytest.mark.parametrize("text", [("A" * 41 + " ") * 700, "a@" + "a-" * 15_000, "a_" * 15_000])
 def test_w30_what_a_text_carries_is_found_in_time_that_grows_with_it_only(text: str) -> None:
-    began = perf_counter()
+    began = thread_time()
     carried(text)
-    assert perf_counter() - began < 2  # the first took six seconds
+    assert thread_time() - began < 2  # the first took six seconds
 
 
 def test_w30_a_long_value_in_a_long_text_is_looked_up_in_no_time() -> None:
     sources = between("\u00e9" * 100_000)
-    began = perf_counter()
+    began = thread_time()
     sources.of_value("\u00e9" * 20_000)
-    assert perf_counter() - began < 2
+    assert thread_time() - began < 2
 
 
 @pytest.mark.parametrize("buckets", [0, -1, 1 << 30])

@@ -1,7 +1,7 @@
 """Signs of injected instructions, the small classifier, delimiters and profiles."""
 
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 
 import pytest
 
@@ -77,9 +77,9 @@ def test_ordinary_mails_are_no_strong_sign(text: str) -> None:
     ids=["ignore", "forget", "image", "<", "folded", "blob"],
 )
 def test_200_kb_of_anything_are_searched_in_linear_time(text: str) -> None:
-    began = perf_counter()
+    began = thread_time()
     scan(text)
-    assert perf_counter() - began < 5
+    assert thread_time() - began < 5
 
 
 def test_a_sign_across_two_pieces_of_a_long_text_is_seen_once() -> None:
@@ -123,10 +123,10 @@ def test_a_text_is_scored_in_milliseconds() -> None:
     detector = trained("obey")
     text = "Dear team, order W2378156 came with a broken lamp, could you have a look at it please? " * 20
     detector.score(text)
-    began = perf_counter()
+    began = thread_time()
     for _ in range(20):
         detector.score(text)
-    assert (perf_counter() - began) / 20 < 0.05
+    assert (thread_time() - began) / 20 < 0.05
 
 
 # --- delimiters -----------------------------------------------------------------------------------------------------

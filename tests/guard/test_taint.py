@@ -1,6 +1,6 @@
 """Where values come from, as far as a conversation explains it."""
 
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -151,13 +151,13 @@ def test_w30_a_question_costs_the_same_in_a_long_conversation() -> None:
             sources.add(
                 f"customer {number} wrote about W{number:06d}, acc{number}@x.example " * 5, Source("tool", "untrusted")
             )
-        began = perf_counter()
+        began = thread_time()
         for number in range(0, texts, texts // 100):
             assert sources.of_value(f"customer {number} wrote about").kind == "tool"  # type: ignore[union-attr]
-        return perf_counter() - began
+        return thread_time() - began
 
-    asked(100)
-    assert asked(5_000) < 20 * asked(100) + 0.05
+    few, many = (min(asked(texts) for _ in range(3)) for texts in (100, 5_000))
+    assert many < 20 * few + 0.05
 
 
 def test_a_call_of_too_many_values_is_not_explained_beyond_them() -> None:

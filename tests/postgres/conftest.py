@@ -43,7 +43,7 @@ async def look(dsn: str) -> AsyncIterator[Look]:
         yield run
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     """Wait for a condition that only the server knows."""
     with anyio.fail_after(seconds):
         while not await condition():  # noqa: ASYNC110 - only the server knows, and it tells nobody

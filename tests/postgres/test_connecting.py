@@ -53,7 +53,7 @@ async def test_opening_and_closing_twice_is_harmless(made: str) -> None:
 async def test_outside_calls_go_on_when_their_sessions_were_ended(
     store: PostgresStore, port: RealPort, look: Look
 ) -> None:
-
+    took: list[float] = []
     for _ in range(3):
         assert store._pool is not None
         async with AsyncExitStack() as borrowed:
@@ -67,7 +67,9 @@ async def test_outside_calls_go_on_when_their_sessions_were_ended(
         await until(partial(_are_gone, look, [pid for (pid,) in pids]))
         started = port.monotonic()
         assert await store.now() > 0
-        assert port.monotonic() - started < 0.9
+        took.append(port.monotonic() - started)
+    # a pool that waits for its next try waits a second, every time; a busy machine does not
+    assert min(took) < 0.9
 
 
 async def _are_gone(look: Look, pids: list[int]) -> bool:

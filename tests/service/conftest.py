@@ -24,7 +24,7 @@ from callboard.service.cli.app import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = "tests.service.desk_app:app"
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def process(*arguments: str, dsn: str = "", **options: Any) -> subprocess.Comple
     command = [sys.executable, "-m", "callboard", *arguments]
     env = environment(dsn)
     return subprocess.run(
-        command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, **options
+        command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, **options
     )
 
 

@@ -324,7 +324,7 @@ def at_a_terminal(dsn: str, *arguments: str, types: str) -> tuple[int, str]:
         while b"type the amount" not in shown:
             shown += os.read(outer, 4096)
         os.write(outer, f"{types}\n".encode())
-        code = started.wait(timeout=30)
+        code = started.wait(timeout=90)
     os.close(outer)
     return code, shown.decode()
 

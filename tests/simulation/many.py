@@ -47,6 +47,12 @@ def run_chunk(seeds: Sequence[int], controls: Controls) -> Chunk:
     return Chunk(outcomes, time.process_time() - began)
 
 
+def _begin() -> None:
+    """First thing in a process that runs seeds."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is for the parent: the others are ended by it
+    os.nice(10)  # here a busy machine changes nothing; what runs beside it may wait for the clock on the wall
+
+
 @contextmanager
 def run_many(seeds: Sequence[int], controls: Controls | None = None, *, jobs: int = 1) -> Iterator[Iterator[Chunk]]:
     """Run seeds in `jobs` processes; the chunks come in order, and leaving the context ends what still runs."""
@@ -55,6 +61,5 @@ def run_many(seeds: Sequence[int], controls: Controls | None = None, *, jobs: in
     if jobs <= 1:
         yield (run_chunk(chunk, controls) for chunk in chunks)
         return
-    # Ctrl-C is for the parent: the others are ended by it.
-    with multiprocessing.Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+    with multiprocessing.Pool(jobs, _begin) as pool:
         yield pool.imap(partial(run_chunk, controls=controls), chunks)
