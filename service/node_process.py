@@ -87,7 +87,6 @@ async def run_node(
     dsn = await find_database(settings)
     surroundings = Surroundings(dsn, label, dict(options), read_configuration().tables)
     leaving = _Leaving()
-    leaving = _Leaving()
     async with open_store_at(dsn, create=not settings.dsn) as store, anyio.create_task_group() as group:
         # Before the application opens, which may take its time: what it has started by then has to be ended as well.
         port.spawn(group, _obey_signals, leaving, settings, name="signals")

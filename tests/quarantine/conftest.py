@@ -143,6 +143,10 @@ class Boxes:
         """How many messages were not simply done."""
         return int(query(self.dsn, "SELECT count(*) FROM callboard.turn WHERE outcome <> 'done'")[0][0])
 
+    def has_noted(self, name: str, times: int) -> bool:
+        """Whether handlers wrote anything down so often, at least."""
+        return self.noted(name) >= times
+
     def noted(self, name: str, text: str = "") -> int:
         """How often handlers wrote this down."""
         path = self.folder / name
