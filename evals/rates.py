@@ -46,6 +46,11 @@ def rate_of(flags: Iterable[bool]) -> Rate:
     return rate(sum(found), len(found))
 
 
+def counted(one: Rate) -> str:
+    """`23 of 616`."""
+    return f"{one.count} of {one.of}"
+
+
 def percent(one: Rate) -> str:
     """For people: `12.5 % [10.1–15.3] of 400`."""
     if one.of == 0:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from callboard.evals.rates import counted
 from callboard.evals.retail import RetailReport
 from callboard.evals.tables import Table, short
 
@@ -16,9 +17,9 @@ def retail_table(report: RetailReport) -> Table:
             row.goal,
             short(row.tasks_asking),
             f"{row.asked_per_task:.2f}",
-            f"{row.writes_asked.count} of {row.writes_asked.of}",
-            f"{row.same_answered.count} of {row.same_answered.of}",
-            f"{row.same_unanswered.count} of {row.same_unanswered.of}",
+            counted(row.writes_asked),
+            counted(row.same_answered),
+            counted(row.same_unanswered),
         )
         for row in report.rows
     ]
@@ -31,8 +32,8 @@ def control_table(report: RetailReport) -> Table:
     rows: list[Sequence[str]] = [
         (
             one.name,
-            f"{one.noticed.count} of {one.noticed.of}",
-            f"{one.noticed_in_rows.count} of {one.noticed_in_rows.of}",
+            counted(one.noticed),
+            counted(one.noticed_in_rows),
         )
         for one in report.controls
     ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from callboard.evals.agentdojo import DojoReport
 from callboard.evals.compromised import DeskReport
 from callboard.evals.guardrails import Shares, TextReport
-from callboard.evals.rates import Rate
+from callboard.evals.rates import Rate, counted
 
 Table = tuple[Sequence[str], list[Sequence[str]]]
 """Columns, and rows of as many cells."""
@@ -17,11 +17,11 @@ def dojo_table(report: DojoReport) -> Table:
     rows = [
         (
             row.name,
-            f"{row.landed.count} of {row.landed.of}",
+            counted(row.landed),
             f"{100 * row.of_ceiling:.1f} %",
             short(row.tasks_asking),
-            f"{row.writes_asked.count} of {row.writes_asked.of}",
-            f"{row.tasks_done.count} of {row.tasks_done.of}",
+            counted(row.writes_asked),
+            counted(row.tasks_done),
         )
         for row in report.rows
     ]
@@ -34,11 +34,11 @@ def desk_table(report: DeskReport) -> Table:
     rows = [
         (
             row.name,
-            f"{row.landed.count} of {row.landed.of}",
+            counted(row.landed),
             f"{100 * row.landed.count / report.ceiling:.1f} %" if report.ceiling else "–",
             short(row.tasks_asking),
             f"{row.asked_per_task:.2f}",
-            f"{row.writes_asked.count} of {row.writes_asked.of}",
+            counted(row.writes_asked),
         )
         for row in report.rows
     ]

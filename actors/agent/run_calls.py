@@ -33,8 +33,11 @@ class RunCalls(RunDecisions, kind="run"):
         judged = judge_all(calls, self._toolset(), facts, self.rules, ctx.port.monotonic)
         return [unlike(verdict, self.state.run.elsewhere) for verdict in judged]
 
-    def _request(self, asked: RequestedCall, verdict: Refuse | Hold | Go, ctx: Context, shares: int = 1) -> None:
-        """One call that the model asked for: refuse it, hold it, or make it. `shares`: calls of agents to come."""
+    def _request(
+        self, asked: RequestedCall, verdict: Refuse | Hold | Go, ctx: Context, shares: int = 1, later: int = 0
+    ) -> None:
+        """One call that the model asked for: refuse it, hold it, or make it. `shares`: calls of agents to come, this
+        one included; `later`: calls of the turn that come after it."""
         step, number = self.state.run.step, self.state.run.calls + 1
         for finding in verdict.findings:
             self._record(record.guarded(finding, step, number), ctx)
@@ -45,7 +48,8 @@ class RunCalls(RunDecisions, kind="run"):
             case Hold():
                 self._hold(asked, number, verdict, ctx)
             case Go() if verdict.tool.name in self.rules.agents:
-                self._ask_agent(self._call(number, verdict), step, asked.id, ctx, shares=shares, tally=verdict.tally)
+                call = self._call(number, verdict)
+                self._ask_agent(call, step, asked.id, ctx, shares=shares, later=later, tally=verdict.tally)
             case Go():
                 call = self._call(number, verdict)
                 identifier = ctx.send(self.parts.tool, call)

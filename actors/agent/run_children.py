@@ -11,7 +11,7 @@ from ...mailbox.message import encode
 from ..actor import on
 from ..context import Context
 from . import record
-from .budget import Budget, Overrun, least, left
+from .budget import Budget, Overrun, calls_left, least, left
 from .events import ChildEnded, ChildStarted, ToolCallCompleted, ToolCallFailed
 from .guard_events import Tally
 from .messages import CallTool, CancelRun, ChildAnswered, StartChild, StartRun
@@ -39,12 +39,13 @@ class RunChildren(RunBase, kind="run"):
         *,
         decision: str = "",
         shares: int = 1,
+        later: int = 0,
         tally: Tally | None = None,
     ) -> None:
         """Start the child that answers a call of an agent, or record why there is none."""
         try:
             address = child(parent_of(ctx.address), ctx.address.rpartition("/")[2].partition(":")[0], self._id(asked))
-            given = self._given(asked, shares, ctx)
+            given = self._given(asked, shares, later, ctx)
             if isinstance(given, Budget):
                 start = StartChild(self._beginning(asked, given, ctx.address))
                 encode(start)  # the agent's prompt and a long goal may be too much together, which ends no whole run
@@ -62,19 +63,29 @@ class RunChildren(RunBase, kind="run"):
     def _id(self, asked: CallTool) -> str:
         return f"{self.state.run.run_id}.{asked.call}"
 
-    def _given(self, asked: CallTool, shares: int, ctx: Context) -> Budget | str:
-        """What the child may spend, or why there can be none."""
+    def _given(self, asked: CallTool, shares: int, later: int, ctx: Context) -> Budget | str:
+        """What the child may spend, or why there can be none. Of tool calls, no more than all others of the run and the
+        `later` ones of this turn leave: the run's limit is the tree's."""
         run, goal = self.state.run, asked.arguments.get("goal")
+
+        def look(budget: Budget) -> Overrun | None:
+            rest, calls = left(budget, run, ctx.now, shares), calls_left(budget, run, asked.call, later)
+            if calls is not None and calls < shares:
+                return Overrun("max_tool_calls_exceeded", f"{calls} tool calls are left for {asked.tool}")
+            return rest if isinstance(rest, Overrun) else None
+
+        self._over(look, ctx)  # what a classifier lowered wrongly shall cost no child either
         if not isinstance(goal, str) or not goal.strip() or len(goal) > MAX_GOAL_CHARS:
             return f"{asked.tool}: say in 1 to {MAX_GOAL_CHARS:,} characters what it shall do"
         if run.depth >= self.rules.max_depth:
             return f"{asked.tool}: agents are called {run.depth} deep already, which is the limit; do it yourself"
         if sum(bool(call.child) for call in run.pending.values()) >= MAX_CHILDREN:
             return f"{asked.tool}: {MAX_CHILDREN} agents are at work for this run; wait for some of them"
-        rest = left(run.budget, run, ctx.now, shares)
+        rest, calls = left(run.budget, run, ctx.now, shares), calls_left(run.budget, run, asked.call, later)
         if isinstance(rest, Overrun):
             return f"{asked.tool}: nothing is left of the budget for it: {rest.detail}"
-        return least(self.rules.agents[asked.tool].budget, rest)
+        given = least(self.rules.agents[asked.tool].budget, rest)
+        return given if calls is None else least(given, Budget(None, None, max_tool_calls=calls // shares))
 
     def _beginning(self, asked: CallTool, given: Budget, me: str) -> StartRun:
         run, spec = self.state.run, self.rules.agents[asked.tool]

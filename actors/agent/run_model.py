@@ -10,7 +10,7 @@ from ..actor import on
 from ..context import Context
 from ..system import AskFailed
 from . import record
-from .budget import Budget, Overrun, calls_left, least, left, overcalled, overrun
+from .budget import Budget, Overrun, overcalled, overrun
 from .compaction import Cut
 from .events import (
     LLMCallFailed,
@@ -23,7 +23,6 @@ from .events import (
 )
 from .gate import Go, Refuse
 from .messages import (
-    CallTool,
     ModelAnswered,
     ModelFailed,
     ModelTooLong,
@@ -50,9 +49,6 @@ MAX_UNREADABLE = 3
 
 class RunModel(RunCalls, kind="run"):
     """Takes in what the model says."""
-
-    _later = 0
-    """Calls of the turn in hand that are made after the one in hand."""
 
     @on
     def model_failed(self, message: ModelFailed, ctx: Context) -> None:
@@ -174,8 +170,7 @@ class RunModel(RunCalls, kind="run"):
         agents = sum(isinstance(verdict, Go) and verdict.tool.name in self.rules.agents for verdict in verdicts)
         for asked, verdict in zip(message.tool_calls, verdicts, strict=True):
             wanted -= not isinstance(verdict, Refuse)
-            self._later = wanted
-            self._request(asked, none or verdict, ctx, shares=agents)
+            self._request(asked, none or verdict, ctx, shares=agents, later=wanted)
             agents -= isinstance(verdict, Go) and verdict.tool.name in self.rules.agents
         if over is not None and not run.cancelling:
             self._fail(over.reason, over.detail, ctx)
@@ -184,22 +179,6 @@ class RunModel(RunCalls, kind="run"):
         else:
             self._record(RunCompleted(message.content, run.step, run.total_tokens, run.total_cost_usd), ctx)
             self._end("completed", ctx)
-
-    def _given(self, asked: CallTool, shares: int, ctx: Context) -> Budget | str:
-        """See `RunChildren`. Of the tool calls, no more than all others of the run leave: its limit is the tree's."""
-        run = self.state.run
-
-        def look(budget: Budget) -> Overrun | None:
-            rest, calls = left(budget, run, ctx.now, shares), calls_left(budget, run, asked.call, self._later)
-            if calls is not None and calls < shares:
-                return Overrun("max_tool_calls_exceeded", f"{calls} tool calls are left for {asked.tool}")
-            return rest if isinstance(rest, Overrun) else None
-
-        self._over(look, ctx)  # what a classifier lowered wrongly shall cost no child either
-        given, calls = super()._given(asked, shares, ctx), calls_left(run.budget, run, asked.call, self._later)
-        if isinstance(given, str) or calls is None:
-            return given
-        return least(given, Budget(None, None, max_tool_calls=calls // shares))
 
     @on
     def unanswered(self, message: AskFailed, ctx: Context) -> None:

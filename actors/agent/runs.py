@@ -3,6 +3,7 @@
 Everything here is a message or a read; none of it needs a node in this process.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -287,8 +288,11 @@ class Runs(Deciding):
             RunNotFound. PastLost: some of those are not there any more.
         """
         events = [recorded.event for recorded in await self.events(run_id)]
-        past = await past_of(beginning(events), self._messages) if events else []
-        return [event for part in (*past, events) for event in part]
+        return [event for part in await self._parts(events) for event in part]
+
+    async def _parts(self, events: Sequence[Message]) -> Sequence[Sequence[Message]]:
+        """The journal of a run, after those parts of others that it goes on from."""
+        return [*await past_of(beginning(events), self._messages), events] if events else []
 
     async def list(self, *, limit: int = 100, after: str = "") -> list[tuple[str, dict[str, Any]]]:
         """(run id, summary) of runs, beyond the run id `after`."""
@@ -304,9 +308,8 @@ class Runs(Deciding):
         """
         recorded = await self.events(run_id)
         events = [one.event for one in recorded]
-        past = await past_of(beginning(events), self._messages) if events else []
         transcript = Transcript()
-        for part in (*past, events):
+        for part in await self._parts(events):
             transcript.seq = 0
             transcript.feed(part)
         state = fold(events) if events else await self.state(run_id)
