@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..mailbox.address import CLIENT_PREFIX, parse, shard_of
-from ..mailbox.envelope import Envelope, seal
+from ..mailbox.envelope import Envelope, Headers, seal, write_headers
 from ..mailbox.errors import NotFound, SignaturesMoved, UsageError
 from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
 from ..mailbox.message import Message
 from ..mailbox.request import Request
+from ..persistence.operating import AuditEntry
 from ..persistence.port import Port, RealPort
 from ..persistence.rows import Decision, TakeBack, Verdict, signatures_of
 from ..persistence.store import Store
@@ -24,6 +25,7 @@ from ..persistence.verdicts import names_of
 from .approval import Decided, EditWanted, TakenBack
 from .context import Ref
 from .system import AskFailed, Cancel
+from .tracing import AMBIENT
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +52,14 @@ class Client:
         self._number = -1
         self._renew_at = 0.0
         self._ids: IdClock | None = None
-        self._sent = 0
+
+    def audited(self, entry: AuditEntry) -> "Client":
+        """This client, but what it sends carries an audit row, in the same transaction."""
+        return _Audited(self, entry)
+
+    @property
+    def _audits(self) -> tuple[AuditEntry, ...]:
+        return ()
 
     async def _clock(self) -> IdClock:
         if self._ids is None or self.port.monotonic() >= self._renew_at:
@@ -60,6 +69,10 @@ class Client:
                 self._ids, self._number = IdClock(number, self.port.wall), number
         return self._ids
 
+    async def new_id(self) -> int:
+        """An id for a message that is made elsewhere."""
+        return (await self._clock()).next()
+
     async def envelope(self, to: Ref[M] | str, message: M, *, lane: Lane = Lane.NORMAL, reply_to: str = "") -> Envelope:
         """A message, sealed but not sent.
 
@@ -68,7 +81,11 @@ class Client:
         """
         address = to.address if isinstance(to, Ref) else parse(to)
         ids = await self._clock()
-        return seal(message, id=ids.next(), shard=shard_of(address), recipient=address, lane=lane, reply_to=reply_to)
+        shard, traceparent = shard_of(address), AMBIENT.traceparent()
+        envelope = seal(message, id=ids.next(), shard=shard, recipient=address, lane=lane, reply_to=reply_to)
+        if traceparent:
+            envelope.headers = write_headers(Headers(traceparent=traceparent))
+        return envelope
 
     async def send(self, to: Ref[M] | str, message: M, *, client_id: str = "", lane: Lane = Lane.NORMAL) -> bool:
         """Send; False when this `client_id` was accepted before (and so nothing was done now).
@@ -77,7 +94,7 @@ class Client:
             Conflict: `client_id` was used for another message. MailboxFull: try later.
         """
         envelope = await self.envelope(to, message, lane=lane)
-        accepted = await self.store.send([envelope], [client_id] if client_id else ())
+        accepted = await self.store.send([envelope], [client_id] if client_id else (), self._audits)
         return accepted[0]
 
     async def cancel(self, address: str, *, by: str = "", reason: str = "") -> None:
@@ -107,9 +124,9 @@ class Client:
         mine = f"{CLIENT_PREFIX}{self._number}-{self.port.token()[:16]}"
         envelope = await self.envelope(to, message, lane=lane, reply_to=mine)
         if after is None:
-            await self.store.send([envelope])
+            await self.store.send([envelope], (), self._audits)
         else:
-            await self.store.send([after[0], envelope], [after[1], ""])
+            await self.store.send([after[0], envelope], [after[1], ""], self._audits)
         end = self.port.monotonic() + seconds
         while (left := end - self.port.monotonic()) > 0:
             for answer in await self.store.receive(mine, seconds=min(left, RECEIVE_SECONDS), port=self.port):
@@ -144,7 +161,9 @@ class Client:
                 # Somebody else approved in between, and the notice has to name them. Each time one more has, of a few.
                 continue
 
-    async def take_back(self, decision_id: str, by: str, *, note: str = "", label: str = "") -> Decision:
+    async def take_back(
+        self, decision_id: str, by: str, *, note: str = "", label: str = "", channel: str = "", host: str = ""
+    ) -> Decision:
         """Make an approval that is in its release hold pending again, with nobody's approval.
 
         Raises:
@@ -156,10 +175,20 @@ class Client:
             left = max(0.001, decision.expires_at - await self.store.now())  # 0 would mean for ever
         told = TakenBack(decision.id, decision.run, decision.call, decision.digest, decision.hold_id, by, note, left)
         notice = await self.envelope(decision.approvals, told, lane=Lane.REPLY)
-        return await self.store.take_back(TakeBack(decision.id, decision.hold_id, by, note, label), notice)
+        wish = TakeBack(decision.id, decision.hold_id, by, note, label, channel, host)
+        return await self.store.take_back(wish, notice)
 
     async def edit(
-        self, decision_id: str, arguments: dict[str, Any], by: str, *, digest: str = "", note: str = "", label: str = ""
+        self,
+        decision_id: str,
+        arguments: dict[str, Any],
+        by: str,
+        *,
+        digest: str = "",
+        note: str = "",
+        label: str = "",
+        channel: str = "",
+        host: str = "",
     ) -> Decision:
         """Ask for a held call with other arguments: this decision is superseded at once, and the run asks anew, as
         another decision whose `replaces` is this one's id.
@@ -176,10 +205,28 @@ class Client:
         shown = digest or decision.digest
         told = EditWanted(decision.id, decision.run, decision.call, shown, arguments, by, note)
         notice = await self.envelope(decision.approvals, told, lane=Lane.REPLY)
-        return await self.store.decide(Verdict(decision.id, "superseded", shown, by, note, label=label), notice)
+        verdict = Verdict(decision.id, "superseded", shown, by, note, label=label, channel=channel, host=host)
+        return await self.store.decide(verdict, notice)
 
     async def _decision(self, decision_id: str) -> Decision:
         decision = await self.store.decision(decision_id)
         if decision is None:
             raise NotFound(f"no approval {decision_id!r}; `callboard approvals` lists those that wait")
         return decision
+
+
+class _Audited(Client):
+    """Another client's sends with an audit row; ids are that client's, which must not be made twice."""
+
+    def __init__(self, client: Client, entry: AuditEntry) -> None:
+        super().__init__(client.store, client.port)
+        self._client, self._entry = client, entry
+
+    @property
+    def _audits(self) -> tuple[AuditEntry, ...]:
+        return (self._entry,)
+
+    async def _clock(self) -> IdClock:
+        clock = await self._client._clock()
+        self._number = self._client._number
+        return clock

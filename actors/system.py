@@ -241,6 +241,16 @@ class HandlerLost(Message, tag="sys.handler_lost"):
     """How the process ended: for people."""
 
 
+class DiscardMessage(Message, tag="sys.discard_message"):
+    """An operator, into the mailbox of a message that waits: give it up (`discarding`). No handler sees this."""
+
+    id: int
+    by: str = ""
+    reason: str = ""
+    quarantine: bool = False
+    """Its dead letter stays open: somebody looks at it, and may send it again. Else it is settled by this."""
+
+
 class AskFailed(Message, tag="sys.ask_failed"):
     """To whoever waits for a reply: there will be none.
 

@@ -6,6 +6,9 @@ tool calls. `deliveries` counts how often a handler may have begun; `failures` h
 message's own budget. `sender_seq` numbers what one sender sent, without gaps: that is how a loss would be seen.
 """
 
+import re
+from typing import Literal
+
 import msgspec
 
 from .lane import Lane
@@ -21,6 +24,10 @@ class Headers(msgspec.Struct, omit_defaults=True, frozen=True):
     """Of a timer's message: how many due times passed before this one without a message of their own."""
     ask: bool = False
     """An actor's ask, or the answer to one: it counts only while that ask is open."""
+    requeued: int = 0
+    """Number of the dead letter that it was before an operator sent it again; 0: it never was one."""
+    traceparent: str = ""
+    """Whose work the sending was, where that is traced: a W3C trace context. See `traceparent_of`."""
 
 
 _NO_HEADERS = Headers()
@@ -41,6 +48,19 @@ def headers_of(envelope: "Envelope") -> Headers:
 def write_headers(headers: Headers) -> str:
     """Headers as an envelope has them."""
     return "" if headers == _NO_HEADERS else _encode_headers(headers).decode()
+
+
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
+
+
+def valid_traceparent(text: str) -> str:
+    """A W3C trace context as it was given, or "" for what is none: it may come from anywhere."""
+    return text if len(text) == 55 and _TRACEPARENT.fullmatch(text) else ""
+
+
+def traceparent_of(envelope: "Envelope") -> str:
+    """The trace context that an envelope carries; "" for none, or for one that is malformed."""
+    return valid_traceparent(headers_of(envelope).traceparent) if envelope.headers else ""
 
 
 class Envelope(msgspec.Struct, gc=False):
@@ -129,7 +149,14 @@ class DeadLetter(msgspec.Struct):
 
     envelope: Envelope
     reason: str
-    """One word of: failed, rejected, unreadable, no-such-actor, recipient-ended, denied, discarded, worker_lost."""
+    """One word of: failed, rejected, unreadable, no-such-actor, recipient-ended, recipient-failed, denied, worker_lost;
+    and by an operator: discarded, quarantined."""
     detail: str
     at: float = 0.0
     """Seconds since 1970 by the store's clock; set by the store."""
+    number: int = 0
+    """Its name; set by the store."""
+    settled: Literal["", "requeued", "discarded"] = ""
+    """What somebody did about it; "" for nothing yet."""
+    settled_at: float = 0.0
+    settled_by: str = ""

@@ -48,6 +48,11 @@ class IdClock:
             self._clock, self._counter = clock + 1, 0
 
 
+def id_at(seconds: float) -> int:
+    """The least id that a clock could make at that time (seconds since 1970)."""
+    return max(0, int(seconds * 1000) - EPOCH_MS) << _CLOCK_SHIFT
+
+
 def milliseconds_of(identifier: int) -> int:
     """When an id was made, in milliseconds since 1970, by the clock of the node that made it."""
     return (identifier >> _CLOCK_SHIFT) + EPOCH_MS

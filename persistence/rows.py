@@ -219,6 +219,9 @@ class Verdict(msgspec.Struct, frozen=True):
     """What the principal calls itself (`--by`); shown, never trusted."""
     seen: int = 0
     """How many had approved when the notice was written, which names them."""
+    channel: str = ""
+    """How the word came: cli, http, tui, daemon or library."""
+    host: str = ""
 
 
 class TakeBack(msgspec.Struct, frozen=True):
@@ -230,14 +233,17 @@ class TakeBack(msgspec.Struct, frozen=True):
     by: str
     note: str = ""
     label: str = ""
+    channel: str = ""
+    host: str = ""
 
 
 class MessageView(msgspec.Struct):
     """A message as the inspector shows it."""
 
     envelope: Envelope
-    state: Literal["ready", "retrying", "held", "stashed"]
-    """held: until a decision. stashed: put aside by the actor itself."""
+    state: Literal["ready", "scheduled", "retrying", "held", "stashed"]
+    """scheduled: not before its time. retrying: failed, and in back-off. held: until a decision. stashed: put aside by
+    the actor itself."""
     sent_at: float
 
 

@@ -22,6 +22,8 @@ What a store promises (the suite in `tests/contract` names its tests by these nu
     S11 Wake-ups may be late, lost or repeated; reading is the truth.
     S12 Which mailboxes are full is told by their owners only, and seen by all nodes; it is a hint and bounds nothing.
 
+    S13 to S19 are those of the operators' part: see `operating`.
+
 What it does not promise: an order between messages of different senders, or that two reads see the same moment.
 """
 
@@ -32,6 +34,7 @@ from typing import Protocol
 import msgspec
 
 from ..mailbox.envelope import DeadLetter, Envelope
+from .operating import AuditEntry, OperatingStore
 from .port import Port
 from .rows import (
     ActorRow,
@@ -176,8 +179,11 @@ class Session(Protocol):
         """Wait at most `seconds` to be woken; None when nothing came."""
         ...
 
-    async def notify(self, recipients: Sequence[tuple[int, str]]) -> None:
-        """After a commit: wake whoever serves these mailboxes (shard, address) elsewhere. Best effort (S11)."""
+    async def notify(self, recipients: Sequence[tuple[int, str]], *, echo: bool = False) -> None:
+        """After a commit: wake whoever serves these mailboxes (shard, address) elsewhere. Best effort (S11).
+
+        `echo`: this node too, where it is one of them.
+        """
         ...
 
     async def start_heart(self, alive: Callable[[], bool]) -> None:
@@ -201,7 +207,7 @@ class Session(Protocol):
         ...
 
 
-class Store(Protocol):
+class Store(OperatingStore, Protocol):
     """What everybody may ask, node or not. Opened and closed by `async with`."""
 
     async def __aenter__(self) -> "Store": ...
@@ -224,8 +230,12 @@ class Store(Protocol):
         """
         ...
 
-    async def send(self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = ()) -> list[bool]:
+    async def send(
+        self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = (), audits: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """Accept messages from outside and wake their owners; False marks one that was accepted before (S6).
+
+        `audits` are written with them, unless none of them is new (S13).
 
         Raises:
             Conflict: a client id that was used for another body. Nothing of this call is accepted then.
@@ -278,8 +288,10 @@ class Store(Protocol):
         """The node that serves a shard; None where none does."""
         ...
 
-    async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
-        """Dead letters, newest first."""
+    async def dead_letters(
+        self, *, recipient: str = "", open_only: bool = False, before: int = 0, limit: int = 100
+    ) -> list[DeadLetter]:
+        """Dead letters, newest first; `open_only`: that nobody settled. `before`: a number to go on from."""
         ...
 
     async def decision(self, id: str) -> Decision | None:

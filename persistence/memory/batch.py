@@ -169,6 +169,7 @@ def _apply(tables: Tables, unit: Unit, now: float, by: _Writer) -> None:
         event = copy(event)  # noqa: PLW2901
         event.at = now
         tables.events.setdefault(event.address, []).append(event)
+        tables.feed.append(event)
     _apply_moves_of_messages(tables, unit, now, by)
     _apply_timers(tables, unit, now)
     if unit.decisions or unit.moves:
@@ -197,6 +198,7 @@ def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float, by: _Writer
         letter = copy(letter)  # noqa: PLW2901
         letter.envelope, letter.at = copy(letter.envelope), now
         letter.envelope.delay_seconds = letter.envelope.failing_seconds = 0.0
+        letter.number, letter.settled_at = len(tables.dead) + 1, now if letter.settled else 0.0
         tables.dead.append(letter)
 
 

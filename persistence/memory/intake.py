@@ -25,6 +25,8 @@ REMEMBER_SECONDS = 7 * 86_400.0
 class _Known(msgspec.Struct, frozen=True):
     digest: bytes
     at: float
+    id: int
+    """Of the message."""
 
 
 class _Lease(msgspec.Struct):
@@ -58,19 +60,33 @@ class Intake:
             check_text("client id", client_id)
             accepted.append(not client_id or self._is_new(envelope, client_id, fresh, now))
         new = [envelope for envelope, is_new in zip(envelopes, accepted, strict=True) if is_new]
-        self._check_room(new)
-        self._check_ids(new)
+        self.check(new)
         self._known.update(fresh)
         for envelope in new:
             self._tables.put(envelope, now)
         return accepted
+
+    def check(self, envelopes: Sequence[Envelope]) -> None:
+        """Whether these messages, all of them new, may be put in.
+
+        Raises:
+            MailboxFull, BadRow: not.
+        """
+        self._check_room(envelopes)
+        self._check_ids(envelopes)
+
+    def client_id(self, recipient: str, identifier: int) -> str:
+        """The client id a message came under; "" for none that is known."""
+        return next(
+            (key[1] for key, known in self._known.items() if key[0] == recipient and known.id == identifier), ""
+        )
 
     def _is_new(self, envelope: Envelope, client_id: str, fresh: dict[tuple[str, str], _Known], now: float) -> bool:
         key = (envelope.recipient, client_id)
         digest = sha256(f"{envelope.type} {envelope.version} {envelope.body}".encode()).digest()
         known = self._known.get(key) or fresh.get(key)
         if known is None:
-            fresh[key] = _Known(digest, now)
+            fresh[key] = _Known(digest, now, envelope.id)
             return True
         if known.digest != digest:
             raise Conflict(

@@ -183,10 +183,10 @@ class MemorySession:
         self._check()
         return self.node.take_wake()
 
-    async def notify(self, recipients: Sequence[tuple[int, str]]) -> None:
+    async def notify(self, recipients: Sequence[tuple[int, str]], *, echo: bool = False) -> None:
         """See `Session.notify`."""
         await self._reach("notify")
-        self._store.wake_owners(recipients, but=self.number)
+        self._store.wake_owners(recipients, but=None if echo else self.number)
 
     def deliver(self, delay_seconds: float, wake: Wake) -> None:
         """Be woken, now or later; for the store."""

@@ -13,8 +13,9 @@ import anyio
 import anyio.lowlevel
 
 from ...mailbox.address import CLIENT_SHARD, shard_of
-from ...mailbox.envelope import DeadLetter, Envelope
+from ...mailbox.envelope import Envelope
 from ...mailbox.errors import BadRow, StoreUnavailable
+from ..operating import AuditEntry, require_named
 from ..port import Port, RealPort, Signal
 from ..rows import (
     ActorRow,
@@ -32,20 +33,23 @@ from ..rows import (
 from ..store import NodeInfo, Wake
 from ..verdicts import missing, names_of, outcome_of, refusal, require_somebody, sign, take_back_refusal
 from ..whispers import Ear, Whispers
+from .auditing import MemoryAuditing
 from .cluster import Cluster
+from .inspecting import MemoryInspecting
 from .intake import Intake
 from .session import MemorySession
-from .tables import AuditRow, Tables
+from .tables import Tables
 from .values import check
 
 RECEIVE_POLL_SECONDS = 0.25
 """How long an outside asker trusts that it would be woken (S11)."""
 
 
-class MemoryStore:
+class MemoryStore(MemoryAuditing, MemoryInspecting):
     """Implements `Store` without persistence."""
 
     def __init__(self, port: Port | None = None, *, mailbox_limit: int = 10_000) -> None:
+        super().__init__()
         self.tables = Tables()
         self.cluster = Cluster()
         self.before: Callable[[int, str], Awaitable[None]] | None = None
@@ -184,10 +188,18 @@ class MemoryStore:
         await self._reach()
         return self._intake.lease_number(holder, seconds, self.clock())
 
-    async def send(self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = ()) -> list[bool]:
+    async def send(
+        self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = (), audits: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """See `Store.send`. The bound counts all of a mailbox's messages and holds for the normal lane only."""
         await self._reach()
+        require_named(audits)
+        for entry in audits:
+            check(entry)
         accepted = self._intake.accept(envelopes, client_ids, self.clock())
+        if any(accepted):
+            for entry in audits:
+                self.tables.note(entry, self.clock())
         self.wake_owners((e.shard, e.recipient) for e, new in zip(envelopes, accepted, strict=True) if new)
         return accepted
 
@@ -267,11 +279,6 @@ class MemoryStore:
         number = self.cluster.owners.get(shard)
         return next((member for member in self.cluster.members(self.clock()) if member.number == number), None)
 
-    async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
-        """See `Store.dead_letters`."""
-        await self._reach()
-        return self.tables.dead_letters(recipient, max(0, limit))
-
     # -- decisions
 
     async def decision(self, id: str) -> Decision | None:
@@ -339,8 +346,10 @@ class MemoryStore:
         return decision
 
     def _note(self, word: Verdict | TakeBack, now: float, action: str, before: str, after: str) -> None:
-        row = AuditRow(now, word.by, word.label, action, word.decision, before, after, word.note)
-        self.tables.audit.append(row)
+        entry = AuditEntry(
+            word.by, action, word.decision, word.label, word.channel, word.host, before, after, word.note
+        )
+        self.tables.note(entry, now)
 
     def _tell(self, notice: Envelope, now: float) -> None:
         self.tables.put(notice, now)

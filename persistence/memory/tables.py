@@ -16,6 +16,7 @@ import msgspec
 
 from ...mailbox.address import shard_of
 from ...mailbox.envelope import DeadLetter, Envelope
+from ..operating import AuditEntry, AuditRow
 from ..rows import (
     STANDING,
     UNREADABLE,
@@ -48,19 +49,6 @@ class StoredTimer(msgspec.Struct, gc=False):
     due: float
 
 
-class AuditRow(msgspec.Struct, frozen=True):
-    """What a person decided, and when."""
-
-    at: float
-    who: str
-    label: str
-    action: str
-    object: str
-    before: str
-    after: str
-    note: str
-
-
 class Mailbox:
     """The orders of one mailbox: what may be handled, and what is held."""
 
@@ -80,6 +68,8 @@ class Tables:
         self.mailboxes: dict[tuple[int, str], Mailbox] = {}
         self.recipients: dict[int, Ordered[str]] = {}
         self.events: dict[str, list[EventRow]] = {}
+        self.feed: list[EventRow] = []
+        """The events of all actors, as they came."""
         self.turns: dict[str, list[TurnRow]] = {}
         self.timers: dict[tuple[int, str, str], StoredTimer] = {}
         self.timer_order: dict[int, Ordered[tuple[float, str, str]]] = {}
@@ -88,6 +78,11 @@ class Tables:
         self.audit: list[AuditRow] = []
         self.full: set[tuple[int, str]] = set()
         """Mailboxes (shard, address) that take no more from other actors, as their owners told."""
+
+    def note(self, entry: AuditEntry, now: float) -> None:
+        """Write down what was done."""
+        fields = {name: getattr(entry, name) for name in entry.__struct_fields__}
+        self.audit.append(AuditRow(number=len(self.audit) + 1, at=now, **fields))
 
     # -- messages
 
@@ -202,7 +197,7 @@ class Tables:
         keys = sorted(
             (lane, identifier, shard) for shard, box in places for lane, identifier in (*box.ready, *box.held)
         )
-        return [self._view(self.messages[shard, identifier], now) for _, identifier, shard in keys[:limit]]
+        return [self.view(self.messages[shard, identifier], now) for _, identifier, shard in keys[:limit]]
 
     def waiting_of_type(self, type: str, limit: int, now: float) -> list[MessageView]:
         """Messages of one type in any mailbox, held ones left out, in order of shard and id."""
@@ -212,15 +207,19 @@ class Tables:
             for _, identifier in box.ready
             if self.messages[shard, identifier].envelope.type == type
         )
-        return [self._view(self.messages[key], now) for key in keys[:limit]]
+        return [self.view(self.messages[key], now) for key in keys[:limit]]
 
-    def _view(self, stored: Stored, now: float) -> MessageView:
+    def view(self, stored: Stored, now: float) -> MessageView:
+        """A message as the inspector shows it."""
         envelope = _out(stored, now)
         if stored.held:
             # A gated call is for a worker, which has no row.
             stashed = (envelope.shard, envelope.recipient) in self.actors
             return MessageView(envelope, "stashed" if stashed else "held", stored.sent_at)
-        return MessageView(envelope, "retrying" if envelope.delay_seconds > 0 else "ready", stored.sent_at)
+        if envelope.delay_seconds <= 0:
+            return MessageView(envelope, "ready", stored.sent_at)
+        failed = envelope.failures or envelope.last_error or stored.failing_since is not None
+        return MessageView(envelope, "retrying" if failed else "scheduled", stored.sent_at)
 
     def calls_of(self, address: str, limit: int, now: float) -> list[MessageView]:
         """What an actor has asked of workers, and of others in its shard, and has no outcome yet, in order of id."""
@@ -230,7 +229,7 @@ class Tables:
             for key, stored in self.messages.items()
             if key[0] == shard and stored.envelope.reply_to == stored.envelope.sender == address
         )
-        return [self._view(self.messages[key], now) for key in keys[:limit]]
+        return [self.view(self.messages[key], now) for key in keys[:limit]]
 
     def count(self, shard: int, recipient: str) -> int:
         """How many messages a mailbox holds."""
@@ -259,11 +258,6 @@ class Tables:
         """Events of an actor with seq > `after`, in order."""
         start = max(0, after)
         return [copy(event) for event in self.events.get(address, ())[start : start + limit]]
-
-    def dead_letters(self, recipient: str, limit: int) -> list[DeadLetter]:
-        """Dead letters, newest first."""
-        found = (letter for letter in reversed(self.dead) if recipient in ("", letter.envelope.recipient))
-        return [DeadLetter(copy(x.envelope), x.reason, x.detail, x.at) for x in islice(found, limit)]
 
     def list_decisions(self, status: DecisionStatus | None, run: str, limit: int) -> list[Decision]:
         """Decisions, oldest first."""

@@ -139,7 +139,8 @@ def _name(unit: Unit) -> str:
 
 def dead_letter(letter: DeadLetter) -> dict[str, Any]:
     """A dead letter as one flat object."""
-    return {**msgspec.structs.asdict(letter.envelope), "reason": letter.reason, "detail": letter.detail}
+    more = {name: getattr(letter, name) for name in ("reason", "detail", "settled", "settled_by")}
+    return {**msgspec.structs.asdict(letter.envelope), **more}
 
 
 def to_json(value: Any) -> str:

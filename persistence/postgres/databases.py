@@ -18,6 +18,11 @@ def database_on(dsn: str, name: str) -> str:
     return make_conninfo(dsn, dbname=name)
 
 
+def user_on(dsn: str, user: str) -> str:
+    """The DSN of another user of the same database, who has no password."""
+    return make_conninfo(dsn, user=user, password=None)
+
+
 async def create_database(dsn: str, name: str) -> str:
     """Make a database beside the one of `dsn`; its DSN.
 

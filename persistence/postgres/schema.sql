@@ -10,6 +10,8 @@
 --   decision                 inserted by a run's turn; changes by compare-and-set only (decide, commit_batch)
 --   audit, journal, turn     append only; removed by retention, never changed
 --   client_send, number_lease   whoever sends from outside
+--   dead_letter          besides: settled by operators, by compare-and-set (requeue, discard)
+--   token, answer, instance   whoever serves operators (functions/5_operating.sql)
 --
 -- Lock order, so that no two transactions wait for each other in a circle:
 --   (1) the advisory lock "ownership" (claim, give, take over, join, leave)
@@ -177,6 +179,8 @@ CREATE TABLE callboard.journal (
     node     integer NOT NULL,
     PRIMARY KEY (shard, address, seq)
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000);
+-- For the feed, which goes on from a time. Not a block range index: what is not summarised yet, the newest, it reads whole.
+CREATE INDEX journal_at ON callboard.journal (at);
 
 CREATE TABLE callboard.dead_letter (
     number        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- one message can be given up more than once
@@ -202,9 +206,14 @@ CREATE TABLE callboard.dead_letter (
     at            timestamptz NOT NULL,
     headers       text NOT NULL DEFAULT '',
     losses        integer NOT NULL DEFAULT 0,
-    timeouts      integer NOT NULL DEFAULT 0
+    timeouts      integer NOT NULL DEFAULT 0,
+    settled       text NOT NULL DEFAULT '' CHECK (settled IN ('', 'requeued', 'discarded')),
+    settled_at    timestamptz,
+    settled_by    text NOT NULL DEFAULT '',
+    CHECK ((settled = '') = (settled_at IS NULL))
 );
 CREATE INDEX dead_letter_recipient ON callboard.dead_letter (recipient, number);
+CREATE INDEX dead_letter_open ON callboard.dead_letter (number) WHERE settled = '';
 
 -- Decisions ---------------------------------------------------------------------------------------------------------
 
@@ -257,7 +266,9 @@ CREATE TABLE callboard.audit (
     object   text COLLATE "C" NOT NULL,
     before   text NOT NULL,
     after    text NOT NULL,
-    note     text NOT NULL
+    note     text NOT NULL,
+    channel  text NOT NULL DEFAULT '',   -- cli, http, tui, daemon or library
+    host     text NOT NULL DEFAULT ''
 );
 CREATE INDEX audit_object ON callboard.audit (object, number);
 
@@ -268,9 +279,42 @@ CREATE TABLE callboard.client_send (
     client_id  text COLLATE "C" NOT NULL CHECK (client_id <> ''),
     digest     bytea NOT NULL CHECK (octet_length(digest) = 32),
     at         timestamptz NOT NULL,
+    message_id bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (recipient, client_id)
 );
 CREATE INDEX client_send_at ON callboard.client_send (at);
+
+-- Bearer tokens by the SHA-256 of their secrets, which are long and random: a slow hash would protect nothing more.
+CREATE TABLE callboard.token (
+    name         text COLLATE "C" PRIMARY KEY CHECK (name <> ''),
+    secret_hash  bytea NOT NULL UNIQUE CHECK (octet_length(secret_hash) = 32),
+    principal    text NOT NULL CHECK (principal <> ''),
+    scopes       text NOT NULL,
+    created_at   timestamptz NOT NULL,
+    created_by   text NOT NULL,
+    expires_at   timestamptz,
+    last_used_at timestamptz,                            -- to the minute
+    revoked_at   timestamptz
+);
+
+-- What requests under an idempotency key were answered, for a day; status 0 while one is being answered.
+CREATE TABLE callboard.answer (
+    principal    text COLLATE "C" NOT NULL,
+    key          text COLLATE "C" NOT NULL CHECK (key <> ''),
+    request      bytea NOT NULL CHECK (octet_length(request) = 32),
+    status       integer NOT NULL,
+    body         text NOT NULL,
+    at           timestamptz NOT NULL,
+    PRIMARY KEY (principal, key)
+);
+CREATE INDEX answer_at ON callboard.answer (at);
+
+-- Who holds the lock of a name (pg_advisory_lock, by a connection of its own): only to tell the others who it is.
+CREATE TABLE callboard.instance (
+    name      text COLLATE "C" PRIMARY KEY CHECK (name <> ''),
+    holder    text NOT NULL,
+    since_at  timestamptz NOT NULL
+);
 
 -- S9: what is recorded is never changed. Retention deletes, nothing updates.
 CREATE FUNCTION callboard.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -300,9 +300,9 @@ class PostgresSession:
         shards = frozenset(int(word) for word in words if word.isdecimal())
         return Wake(None if "" in words else shards, members_changed="m" in words)
 
-    async def notify(self, recipients: Sequence[tuple[int, str]]) -> None:
+    async def notify(self, recipients: Sequence[tuple[int, str]], *, echo: bool = False) -> None:
         """See `Session.notify`."""
-        await self._links["control"].run("wake_owners", wake_arguments(recipients, self.number))
+        await self._links["control"].run("wake_owners", wake_arguments(recipients, None if echo else self.number))
 
     # -- life and death
 

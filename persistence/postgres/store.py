@@ -16,22 +16,27 @@ from psycopg import Error as PsycopgError
 from psycopg_pool import AsyncConnectionPool
 
 from ...mailbox.address import shard_of
-from ...mailbox.envelope import DeadLetter, Envelope
+from ...mailbox.envelope import Envelope
 from ...mailbox.errors import StoreUnavailable, UsageError
+from ..operating import AuditEntry, require_named
 from ..port import Port
 from ..rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, TakeBack, Timer, TurnRow, Verdict
 from ..store import NodeInfo
 from ..verdicts import missing, refusal, require_somebody, take_back_refusal
 from .arrays import byte_strings, texts
+from .auditing import PostgresAuditing
 from .commit import message_columns, to_json
 from .connect import STATEMENT_SECONDS, Row, check, configure, connect, conninfo, make_dsn_safe, run
 from .errors import translated
+from .inspecting import PostgresInspecting
 from .listener import Listener
 from .schema import check_schema
 from .session import PostgresSession, joined, wake_arguments
 from .whispers import PostgresEar, PostgresWhispers
 
 BORROW_SECONDS = 5.0
+"""For how long an outside call waits for a session, and the pool tries for one before it begins anew with the next
+call: its own delays double, and after a long outage they would be minutes."""
 RECEIVE_POLL_SECONDS = 0.25
 RECEIVE_POLL_CAP_SECONDS = 1.0
 """How long an outside asker trusts that it would be woken (S11), at first and after a while."""
@@ -39,7 +44,7 @@ RECEIVE_POLL_CAP_SECONDS = 1.0
 _Pool = AsyncConnectionPool[AsyncConnection[Row]]
 
 
-class PostgresStore:
+class PostgresStore(PostgresAuditing, PostgresInspecting):
     """Implements `Store` on PostgreSQL 14 or newer. Cheap to make; opened by `async with`, or by `connect`."""
 
     def __init__(self, dsn: str, *, mailbox_limit: int = 10_000, sessions: int = 4) -> None:
@@ -84,6 +89,7 @@ class PostgresStore:
             min_size=1,
             max_size=self._sessions,
             timeout=BORROW_SECONDS,
+            reconnect_timeout=BORROW_SECONDS,
             configure=configure,
             open=False,
         )
@@ -112,6 +118,23 @@ class PostgresStore:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._pool.putconn(connection)
+
+    async def _run_within(self, seconds: float, query: str, params: dict[str, Any] | None = None) -> list[Row]:
+        """As `_run`, but the server itself gives it up after so long: for what walks, and nobody waits for."""
+        if self._pool is None:
+            raise StoreUnavailable("the store is not open; use it in `async with`")
+        with translated():
+            connection = await self._borrow(self._pool)
+        rows: list[Row] = []
+        try:
+            with translated(), anyio.CancelScope(shield=True):
+                async with connection.transaction():
+                    await run(connection, "limit_statements", {"limit": f"{round(seconds * 1000)}"}, STATEMENT_SECONDS)
+                    rows = await run(connection, query, params, STATEMENT_SECONDS)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._pool.putconn(connection)
+        return rows
 
     async def _borrow(self, pool: _Pool) -> AsyncConnection[Row]:
         # Not by the pool's own `check`, which waits a second, then two, after each session that was cut: when the
@@ -154,14 +177,18 @@ class PostgresStore:
 
     # -- messages from outside
 
-    async def send(self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = ()) -> list[bool]:
+    async def send(
+        self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = (), audits: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
         """See `Store.send`. The bound counts all of a mailbox's messages and holds for the normal lane only."""
         if client_ids and len(client_ids) != len(envelopes):
             raise UsageError(f"{len(client_ids)} client ids for {len(envelopes)} messages; give one for each, or none")
         if not envelopes:
             return []
+        require_named(audits)
         with translated():
             wanted = {
+                "audits": to_json([msgspec.structs.asdict(entry) for entry in audits]) if audits else None,
                 "messages": message_columns(envelopes),
                 "client_ids": texts(list(client_ids)) if client_ids else None,
                 "digests": byte_strings([_digest(envelope) for envelope in envelopes]) if client_ids else None,
@@ -239,12 +266,6 @@ class PostgresStore:
         rows = await self._run("owner", {"shard": shard})
         return Member(*rows[0]) if rows else None
 
-    async def dead_letters(self, *, recipient: str = "", limit: int = 100) -> list[DeadLetter]:
-        """See `Store.dead_letters`."""
-        query = "dead_letters_of" if recipient else "dead_letters"
-        rows = await self._run(query, {"recipient": recipient, "limit": max(0, limit)})
-        return [DeadLetter(Envelope(*row[:-3]), *row[-3:]) for row in rows]
-
     # -- decisions
 
     async def decision(self, id: str) -> Decision | None:
@@ -272,6 +293,8 @@ class PostgresStore:
             "hold_seconds": verdict.hold_seconds,
             "label": verdict.label,
             "seen": verdict.seen,
+            "channel": verdict.channel,
+            "host": verdict.host,
             "notice": _one(notice),
         }
         [(outcome, *row)] = await self._run("decide", wanted)

@@ -61,7 +61,9 @@ class Model:
         """As the inspector names it."""
         if message.held:
             return "stashed" if message.envelope.recipient in self.actors else "held"
-        return "retrying" if message.due > self.now else "ready"
+        if message.due <= self.now:
+            return "ready"
+        return "retrying" if message.envelope.failures or message.envelope.last_error else "scheduled"
 
     def ids(self, shard: int, *, held: bool, recipient: str = "") -> list[int]:
         """Messages of a shard in that state."""

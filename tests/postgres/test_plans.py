@@ -59,12 +59,17 @@ INSERT INTO callboard.timer
 SELECT {shard}, '/desk/agent:' || g, 'k', 1, now() + interval '1 hour', 't', 1, '{{}}', 2, 0
 FROM generate_series(1000, {rows} + 1000) g;
 INSERT INTO callboard.journal
-SELECT {shard}, '/desk/agent:' || g % 100, g, 't', '{{}}', now(), 1 FROM generate_series(1000, {rows} + 1000) g;
+SELECT {shard}, '/desk/agent:' || g % 100, g, 't', '{{}}', now() - ({rows} - g) * interval '1 ms', 1
+FROM generate_series(1000, {rows} + 1000) g;
 INSERT INTO callboard.turn
 SELECT {shard}, g, '/desk/agent:' || g % 100, '', 't', 2, 1, g, 'done', 0, 1, 1, 1, now()
 FROM generate_series(1000, {rows} + 1000) g;
 INSERT INTO callboard.client_send
 SELECT '/desk/agent:1', g::text, sha256('x'), now() FROM generate_series(1, {rows}) g;
+INSERT INTO callboard.audit (at, who, label, action, object, before, after, note)
+SELECT now(), 'ann', '', 'tell', '/r:' || g, '', '', '' FROM generate_series(1, {rows}) g;
+INSERT INTO callboard.answer
+SELECT 'ann', g::text, sha256('x'), 200, '', now() FROM generate_series(1, {rows}) g;
 INSERT INTO callboard.decision (
     id, run, call, message_id, approvals, kind, tool, arguments, digest, reason, status, requested_by, requested_at,
     expires_seconds, decided_by, note)
@@ -141,6 +146,15 @@ def reads(node: PostgresSession, store: PostgresStore, agent: str) -> dict[str, 
         "decisions": lambda: store.decisions(status="pending", limit=8),
         "decisions of a run": lambda: store.decisions(run="/r:7", limit=8),
         "dead letters": lambda: store.dead_letters(limit=8),
+        "open dead letters": lambda: store.dead_letters(limit=8, open_only=True),
+        "dead letters of one": lambda: store.dead_letters(recipient=agent, limit=8),
+        "audit": lambda: store.audit(limit=8),
+        "audit of one": lambda: store.audit(object="/r:77", limit=8),
+        "feed": lambda: store.feed("", limit=8),
+        "feed now": lambda: store.feed(None),
+        "token": lambda: store.token(b"t" * 32),
+        "answer": lambda: store.begin_answer("ann", str(next_id()), b"r" * 32),
+        "client id": lambda: store.client_id(agent, 7),
     }
 
 

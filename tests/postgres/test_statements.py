@@ -17,7 +17,19 @@ def test_every_statement_is_used_by_name() -> None:
 
 def test_parameters_are_numbered_in_order_and_once() -> None:
     text, names = statement("decide")
-    assert names == ("id", "status", "digest", "by", "note", "hold_seconds", "label", "seen", "notice")
+    assert names == (
+        "id",
+        "status",
+        "digest",
+        "by",
+        "note",
+        "hold_seconds",
+        "label",
+        "seen",
+        "channel",
+        "host",
+        "notice",
+    )
     assert re.findall(rb"\$\d+", text) == [f"${n + 1}".encode() for n in range(len(names))]
     text, names = statement("decisions_of_run")
     assert names == ("run", "status", "limit")

@@ -67,3 +67,12 @@ BEGIN
     ) client
     WHERE client.number IS NOT NULL;
 END $$;
+
+-- S13: audit rows, in the transaction of what they tell of.
+CREATE FUNCTION callboard.write_audit(_audits jsonb, _now timestamptz) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO callboard.audit (at, who, label, action, object, before, after, note, channel, host)
+    SELECT _now, who, label, action, object, before, after, note, channel, host
+    FROM jsonb_to_recordset(_audits) AS a(
+        who text, label text, action text, object text, before text, after text, note text, channel text, host text
+    )
+$$;

@@ -292,17 +292,18 @@ BEGIN
 
     INSERT INTO callboard.dead_letter (
         shard, id, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, last_error,
-        reply_to, correlation, causation, started, sent_by_node, reason, detail, at, headers, losses, timeouts
+        reply_to, correlation, causation, started, sent_by_node, reason, detail, at, headers, losses, timeouts,
+        settled, settled_at, settled_by
     )
     SELECT
         shard, id, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, last_error,
         reply_to, correlation, causation, started, sent_by_node, reason, detail, _now, headers, losses,
-        timeouts
+        timeouts, coalesce(settled, ''), CASE WHEN settled <> '' THEN _now END, coalesce(settled_by, '')
     FROM jsonb_to_recordset(_rare -> 'dead') AS d(
         shard integer, id bigint, recipient text, sender text, lane smallint, type text, version integer, body text,
         sender_seq bigint, deliveries integer, failures integer, last_error text, reply_to text, correlation bigint,
         causation bigint, started boolean, sent_by_node integer, reason text, detail text, headers text,
-        losses integer, timeouts integer);
+        losses integer, timeouts integer, settled text, settled_by text);
 END $$;
 
 -- Whether a fire may advance a timer by so many periods: the last of them has begun, but for what rounding can take

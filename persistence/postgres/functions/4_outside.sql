@@ -6,7 +6,7 @@
 -- Here and in remember_client_ids only one plan is possible (see commit_batch on plans), and making it anew costs more
 -- than running it.
 CREATE FUNCTION callboard.accept_messages(
-    _message callboard.message_columns, _client_id text[], _digest bytea[], _mailbox_limit integer
+    _message callboard.message_columns, _client_id text[], _digest bytea[], _mailbox_limit integer, _audits jsonb
 ) RETURNS boolean[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     _now timestamptz := callboard.clock();
@@ -15,7 +15,7 @@ BEGIN
     IF _client_id IS NULL THEN
         _new := array_fill(true, ARRAY[cardinality(_message.id)]);
     ELSE
-        _new := callboard.remember_client_ids(_message.recipient, _client_id, _digest, _now);
+        _new := callboard.remember_client_ids(_message.recipient, _client_id, _digest, _message.id, _now);
     END IF;
     PERFORM callboard.check_room(_message.shard, _message.recipient, _message.lane, _new, _mailbox_limit);
     INSERT INTO callboard.message (
@@ -37,12 +37,15 @@ BEGIN
             unnest(_message.started) AS started, unnest(_message.sent_by_node) AS sent_by_node,
             unnest(_message.headers) AS headers, unnest(_new) AS is_new
     ) m WHERE m.is_new;
+    IF _audits IS NOT NULL AND true = ANY (_new) THEN
+        PERFORM callboard.write_audit(_audits, _now);
+    END IF;
     RETURN _new;
 END $$;
 
 -- Which messages have a client id that is new, or none. Sorted, so that two callers lock in the same order.
 CREATE FUNCTION callboard.remember_client_ids(
-    _recipient text[], _client_id text[], _digest bytea[], _now timestamptz
+    _recipient text[], _client_id text[], _digest bytea[], _id bigint[], _now timestamptz
 ) RETURNS boolean[] LANGUAGE plpgsql AS $$
 DECLARE
     _new boolean[];
@@ -52,15 +55,17 @@ BEGIN
         SELECT old.ctid FROM callboard.client_send old
         WHERE old.at < _now - interval '7 days' ORDER BY old.at LIMIT 100 FOR UPDATE SKIP LOCKED));
     WITH incoming AS (
-        SELECT * FROM unnest(_recipient, _client_id, _digest) WITH ORDINALITY AS m(recipient, client_id, digest, place)
+        SELECT * FROM unnest(_recipient, _client_id, _digest, _id)
+            WITH ORDINALITY AS m(recipient, client_id, digest, id, place)
     ), first_of_each AS (
-        SELECT DISTINCT ON (recipient, client_id) recipient, client_id, digest, place
+        SELECT DISTINCT ON (recipient, client_id) recipient, client_id, digest, id, place
         FROM incoming WHERE client_id <> ''
         ORDER BY recipient, client_id, place
     ), remembered AS (
-        INSERT INTO callboard.client_send AS known (recipient, client_id, digest, at)
-        SELECT recipient, client_id, digest, _now FROM first_of_each
-        ON CONFLICT (recipient, client_id) DO UPDATE SET digest = excluded.digest, at = excluded.at
+        INSERT INTO callboard.client_send AS known (recipient, client_id, digest, at, message_id)
+        SELECT recipient, client_id, digest, _now, id FROM first_of_each
+        ON CONFLICT (recipient, client_id) DO UPDATE
+        SET digest = excluded.digest, at = excluded.at, message_id = excluded.message_id
         WHERE known.at < _now - interval '7 days'
         RETURNING recipient, client_id
     )
@@ -116,7 +121,7 @@ END $$;
 -- persistence/verdicts. Who declares a decision expired may do so after its time; everybody else may not.
 CREATE FUNCTION callboard.decide(
     _id text, _status text, _digest text, _by text, _note text, _hold_seconds double precision, _label text,
-    _seen integer, _notice jsonb, OUT outcome text, OUT d callboard.decision
+    _seen integer, _channel text, _host text, _notice jsonb, OUT outcome text, OUT d callboard.decision
 ) LANGUAGE plpgsql AS $$
 DECLARE
     _now timestamptz := callboard.clock();
@@ -147,8 +152,8 @@ BEGIN
     END IF;
     IF outcome = 'signed' THEN
         UPDATE callboard.decision f SET signatures = _signed::text WHERE f.id = _id RETURNING f.* INTO d;
-        INSERT INTO callboard.audit (at, who, label, action, object, before, after, note)
-        VALUES (_now, _by, _label, 'sign', _id, 'pending', 'pending', _note);
+        INSERT INTO callboard.audit (at, who, label, action, object, before, after, note, channel, host)
+        VALUES (_now, _by, _label, 'sign', _id, 'pending', 'pending', _note, _channel, _host);
     ELSIF outcome = 'decided' THEN
         UPDATE callboard.decision f SET
             status = _status, decided_by = coalesce(_names, _by), decided_at = _now, note = _note,
@@ -158,8 +163,8 @@ BEGIN
             hold_id = CASE WHEN _status = 'approved' AND greatest(_hold_seconds, f.hold_seconds) > 0
                 THEN (_notice -> 0 ->> 'id')::bigint ELSE 0 END
         WHERE f.id = _id RETURNING f.* INTO d;
-        INSERT INTO callboard.audit (at, who, label, action, object, before, after, note)
-        VALUES (_now, _by, _label, 'decide', _id, 'pending', _status, _note);
+        INSERT INTO callboard.audit (at, who, label, action, object, before, after, note, channel, host)
+        VALUES (_now, _by, _label, 'decide', _id, 'pending', _status, _note, _channel, _host);
         PERFORM callboard.put_messages(_notice, _now);
     END IF;
 END $$;
@@ -167,7 +172,7 @@ END $$;
 -- S7: an approval in its release hold is pending again, and nobody has approved it. The lock on the row decides between
 -- this and the approval actor, which ends the hold in a move of its own (commit_rare_decisions).
 CREATE FUNCTION callboard.take_back(
-    _id text, _hold_id bigint, _by text, _note text, _label text, _notice jsonb,
+    _id text, _hold_id bigint, _by text, _note text, _label text, _channel text, _host text, _notice jsonb,
     OUT outcome text, OUT d callboard.decision
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -184,8 +189,8 @@ BEGIN
             status = 'pending', decided_by = '', decided_at = NULL, note = '', signatures = '', release_at = NULL,
             hold_id = 0
         WHERE f.id = _id RETURNING f.* INTO d;
-        INSERT INTO callboard.audit (at, who, label, action, object, before, after, note)
-        VALUES (_now, _by, _label, 'take back', _id, 'approved', 'pending', _note);
+        INSERT INTO callboard.audit (at, who, label, action, object, before, after, note, channel, host)
+        VALUES (_now, _by, _label, 'take back', _id, 'approved', 'pending', _note, _channel, _host);
         PERFORM callboard.put_messages(_notice, _now);
     END IF;
 END $$;

@@ -7,7 +7,7 @@ SELECT callboard.seconds(callboard.clock())
 SELECT callboard.lease_number(%(holder)s, %(seconds)s)
 
 -- name: accept_messages
-SELECT callboard.accept_messages(%(messages)s, %(client_ids)s, %(digests)s, %(mailbox_limit)s)
+SELECT callboard.accept_messages(%(messages)s, %(client_ids)s, %(digests)s, %(mailbox_limit)s, %(audits)s::jsonb)
 
 -- name: receive
 -- What was taken leaves its row, like all that was handled: without it an answer that was taken and one that was lost
@@ -86,7 +86,8 @@ SELECT
     CASE
         WHEN m.held AND EXISTS (
             SELECT 1 FROM callboard.actor a WHERE a.shard = m.shard AND a.address = m.recipient) THEN 'stashed'
-        WHEN m.held THEN 'held' WHEN m.due_at > callboard.clock() THEN 'retrying' ELSE 'ready' END,
+        WHEN m.held THEN 'held' WHEN m.due_at <= callboard.clock() THEN 'ready'
+        WHEN m.failures > 0 OR m.last_error <> '' OR m.failing_since IS NOT NULL THEN 'retrying' ELSE 'scheduled' END,
     callboard.seconds(m.sent_at)
 FROM generate_series(0, 256) AS s(shard)
 CROSS JOIN LATERAL (
@@ -108,7 +109,8 @@ SELECT
     m.correlation, m.causation, m.started, m.sent_by_node, m.headers, m.losses, m.timeouts,
     CASE WHEN m.failing_since IS NULL THEN 0.0
         ELSE greatest(callboard.seconds(callboard.clock()) - callboard.seconds(m.failing_since), 0.0) END,
-    CASE WHEN m.due_at > callboard.clock() THEN 'retrying' ELSE 'ready' END,
+    CASE WHEN m.due_at <= callboard.clock() THEN 'ready'
+        WHEN m.failures > 0 OR m.last_error <> '' OR m.failing_since IS NOT NULL THEN 'retrying' ELSE 'scheduled' END,
     callboard.seconds(m.sent_at)
 FROM (SELECT * FROM callboard.message ORDER BY shard, id LIMIT 100000) m
 WHERE m.type = %(type)s AND NOT m.held ORDER BY m.shard, m.id LIMIT %(limit)s
@@ -121,7 +123,8 @@ SELECT
     m.correlation, m.causation, m.started, m.sent_by_node, m.headers, m.losses, m.timeouts,
     CASE WHEN m.failing_since IS NULL THEN 0.0
         ELSE greatest(callboard.seconds(callboard.clock()) - callboard.seconds(m.failing_since), 0.0) END,
-    CASE WHEN m.held THEN 'held' WHEN m.due_at > callboard.clock() THEN 'retrying' ELSE 'ready' END,
+    CASE WHEN m.held THEN 'held' WHEN m.due_at <= callboard.clock() THEN 'ready'
+        WHEN m.failures > 0 OR m.last_error <> '' OR m.failing_since IS NOT NULL THEN 'retrying' ELSE 'scheduled' END,
     callboard.seconds(m.sent_at)
 FROM (SELECT * FROM callboard.message WHERE shard = %(shard)s ORDER BY shard, id LIMIT 100000) m
 WHERE m.sender = %(address)s AND m.reply_to = %(address)s ORDER BY m.id LIMIT %(limit)s
@@ -143,20 +146,6 @@ FROM callboard.shard s
 JOIN callboard.node n ON n.number = s.node
 LEFT JOIN callboard.heartbeat h ON h.node = n.number
 WHERE s.id = %(shard)s
-
--- name: dead_letters
-SELECT
-    id, shard, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, 0.0::float8, last_error,
-    reply_to, correlation, causation, started, sent_by_node, headers, losses, timeouts, 0.0::float8, reason, detail,
-    callboard.seconds(at)
-FROM callboard.dead_letter ORDER BY number DESC LIMIT %(limit)s
-
--- name: dead_letters_of
-SELECT
-    id, shard, recipient, sender, lane, type, version, body, sender_seq, deliveries, failures, 0.0::float8, last_error,
-    reply_to, correlation, causation, started, sent_by_node, headers, losses, timeouts, 0.0::float8, reason, detail,
-    callboard.seconds(at)
-FROM callboard.dead_letter WHERE recipient = %(recipient)s ORDER BY recipient, number DESC LIMIT %(limit)s
 
 -- name: decision
 SELECT
@@ -202,7 +191,8 @@ SELECT
     (r.d).policy, (r.d).risk, (r.d).needed, (r.d).not_requester, (r.d).hold_seconds, (r.d).signatures,
     (r.d).provenance, (r.d).checks, (r.d).replaces, (r.d).diff, (r.d).edited_by, (r.d).hold_id
 FROM callboard.decide(
-    %(id)s, %(status)s, %(digest)s, %(by)s, %(note)s, %(hold_seconds)s, %(label)s, %(seen)s, %(notice)s::jsonb) AS r
+    %(id)s, %(status)s, %(digest)s, %(by)s, %(note)s, %(hold_seconds)s, %(label)s, %(seen)s, %(channel)s, %(host)s,
+    %(notice)s::jsonb) AS r
 
 -- name: take_back
 SELECT
@@ -212,4 +202,5 @@ SELECT
     (r.d).decided_by, callboard.seconds((r.d).decided_at), (r.d).note, callboard.seconds((r.d).release_at),
     (r.d).policy, (r.d).risk, (r.d).needed, (r.d).not_requester, (r.d).hold_seconds, (r.d).signatures,
     (r.d).provenance, (r.d).checks, (r.d).replaces, (r.d).diff, (r.d).edited_by, (r.d).hold_id
-FROM callboard.take_back(%(id)s, %(hold_id)s, %(by)s, %(note)s, %(label)s, %(notice)s::jsonb) AS r
+FROM callboard.take_back(
+    %(id)s, %(hold_id)s, %(by)s, %(note)s, %(label)s, %(channel)s, %(host)s, %(notice)s::jsonb) AS r
