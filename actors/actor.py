@@ -25,6 +25,7 @@ import msgspec
 from ..mailbox.errors import UsageError
 from ..mailbox.message import Message
 from .retry import RetryPolicy
+from .tracing import Span
 from .waiting import may_wait
 
 if typing.TYPE_CHECKING:
@@ -155,6 +156,9 @@ class Actor(Generic[S]):
         """Runs in the turn that cancels the actor, bounded as any turn; may send, record, drop what it holds."""
         return None
 
+    def traced(self, span: Span) -> None:
+        """A turn that is traced begins: say with `span.part_of` what it is a part of, beyond what has caused it."""
+
     def summary(self) -> Mapping[str, Any] | None:
         """A few plain values to show in lists; stored with each snapshot, so keep it small."""
         return None
@@ -168,6 +172,8 @@ class Worker:
     retry: ClassVar[RetryPolicy] = RetryPolicy()
     concurrency: ClassVar[int] = 64
     """How many of its messages one node handles at a time."""
+    remote: ClassVar[bool] = False
+    """Its calls wait for a server; how they are drawn in a trace, and nothing else."""
 
     def __init_subclass__(cls, *, kind: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

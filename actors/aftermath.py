@@ -15,6 +15,7 @@ from .cell import Cell
 from .committer import Committer, Entry
 from .directives import Transient
 from .journal import JournalTail
+from .measuring import UNMEASURED, Measures
 from .outcome import Undeliverable
 from .pool import WorkerPool
 from .pump import Pump
@@ -55,7 +56,9 @@ class Aftermath:
         self.journal = journal
         self.port: Port = pump.port
         self.group: anyio.abc.TaskGroup | None = None
+        self.measures: Measures = UNMEASURED
         self._elsewhere: set[tuple[int, str]] = set()
+        self._echo = False
         self._notify = Signal()
         self._rejections: dict[str, int] = {}
         """Times in a row that an actor's unit was left out."""
@@ -63,6 +66,7 @@ class Aftermath:
     def committed(self, entry: Entry) -> None:
         """A unit is on disk."""
         unit, commit = entry.unit, self.committer.commits
+        self.measures.committed(unit)
         if entry.cell is not None:
             self.cells.acknowledged(entry.cell, unit.acks)
             if unit.stashes:
@@ -103,6 +107,11 @@ class Aftermath:
         """Messages went to mailboxes (shard, address) that other nodes serve."""
         self._elsewhere.update(recipients)
         self._notify.set()
+
+    def echo(self, shard: int) -> None:
+        """Wake this node, which serves the shard, by way of the store (`echo`)."""
+        self._echo = True
+        self.elsewhere([(shard, "")])
 
     def rejected(self, entry: Entry, reason: str) -> None:
         """A unit did not fit what is on disk, and was left out."""
@@ -164,5 +173,6 @@ class Aftermath:
         while True:
             await self._notify.wait()
             recipients, self._elsewhere = self._elsewhere, set()
+            echo, self._echo = self._echo, False
             if recipients:
-                await self.session.notify(sorted(recipients))
+                await self.session.notify(sorted(recipients), echo=echo)

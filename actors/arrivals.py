@@ -59,6 +59,7 @@ def _of_clock(ctx: "Context", message: Message) -> Message:
         raise Void("refused")
     fired = key
     del ctx.tie().timers[fired]
+    bonds.causes.pop(fired, None)
 
     def keep(bonds: Bonds) -> None:
         if fired not in bonds.tickers:

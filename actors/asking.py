@@ -15,7 +15,7 @@ from ..mailbox.message import Message
 from ..mailbox.request import Request
 from . import scheduling
 from .bonds import ASK_LIMIT, RESERVED, Deferred, OpenAsk
-from .outcome import ANSWER
+from .outcome import answer_headers
 from .system import AskTimedOut
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def open_ask(ctx: "Context", address: str, request: Request[Any], seconds: float
     deadline = min(ctx.now + seconds, ctx.deadline or float("inf"))
     envelope = ctx.seal(address, request, lane)
     envelope.reply_to = ctx.row.address
-    envelope.headers = write_headers(Headers(deadline=deadline, ask=True))
+    envelope.headers = write_headers(Headers(deadline=deadline, ask=True, traceparent=ctx.span.traceparent))
     ctx.sends.append(envelope)
     bonds.asks[envelope.id] = OpenAsk(address, deadline)
     timed_out = AskTimedOut(envelope.id)
@@ -59,7 +59,7 @@ def answer(ctx: "Context", to: str, ask: int, message: Message) -> None:
     """Send the answer to a request, and forget the request where it was deferred."""
     envelope = ctx.seal(to, message, Lane.REPLY)
     envelope.correlation = ask
-    envelope.headers = ANSWER
+    envelope.headers = answer_headers(ctx.span.traceparent)
     ctx.sends.append(envelope)
     if ctx.bound() and ask in ctx.bonds.requests:
         del ctx.tie().requests[ask]

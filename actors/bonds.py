@@ -70,6 +70,8 @@ class Bonds(msgspec.Struct, omit_defaults=True):
     """How many messages it has put aside."""
     held: dict[int, str] = {}
     """Its calls that wait to be let go, by id, each with the decision that it waits for ("" for none)."""
+    causes: dict[str, str] = {}
+    """Where it is traced: the trace context of the turn that set each timer, by its key."""
 
     def draw(self) -> int:
         """The next generation."""
@@ -95,6 +97,15 @@ class Bonds(msgspec.Struct, omit_defaults=True):
         """A timer is cancelled."""
         self.timers.pop(key, None)
         self.tickers.pop(key, None)
+        if self.causes:
+            self.causes.pop(key, None)
+
+    def cause(self, generation: int) -> str:
+        """The trace context of the turn that set the timer of this generation; "" where that is not known."""
+        if not self.causes:
+            return ""
+        armed = {**self.timers, **self.tickers}
+        return next((self.causes.get(key, "") for key, known in armed.items() if known == generation), "")
 
     def defer(self, ask: int, request: Deferred, now: float) -> None:
         """Remember a request that is to be answered later."""

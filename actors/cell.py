@@ -25,6 +25,7 @@ from .directives import Park
 from .retry import RetryPolicy
 from .snapshot import UnreadableState, decode_state, encode_state
 from .spec import Child, Spec
+from .tracing import Span
 
 UNSTARTED = f"{UNREADABLE} not started: "
 """How the reason begins of one that was to be started then; it begins when it can be read."""
@@ -75,6 +76,8 @@ class Cell:
         "sealed",
         "shard",
         "solo",
+        "span",
+        "spans",
         "spec",
         "stood",
         "turn",
@@ -102,6 +105,10 @@ class Cell:
         self.busy = False
         self.turn: Turn | None = None
         """The turn in hand, where its handler waits."""
+        self.span: Span | None = None
+        """Of the turn in hand, where turns are traced."""
+        self.spans: list[Span] = []
+        """Of the turns in the open unit."""
         self.failing: dict[int, tuple[int, float]] = {}
         """By lane: the message at its head that is tried again, and since when it has been failing (monotonic)."""
         self.resumed_at = float("-inf")
@@ -243,6 +250,13 @@ class Cell:
         if self.unit is None:
             self.unit = Unit(self.shard, expected=row.version)
         return self.unit
+
+    def end_spans(self, outcome: str) -> None:
+        """What was traced and never came to be on disk."""
+        for span in self.spans if self.span is None else [*self.spans, self.span]:
+            span.fail(outcome)
+            span.end(outcome)
+        self.span, self.spans = None, []
 
     def close_unit(self) -> tuple[Unit, list[Answer]]:
         """Hand the open unit over to the committer, with the answers in it."""

@@ -179,6 +179,8 @@ class Cells:
         cell.queue.drain()
         cell.unit = None
         cell.busy = False
+        if cell.span is not None or cell.spans:
+            cell.end_spans("given_back")
         if cell.turn is not None:
             cell.turn.scope.cancel()
             cell.turn = None

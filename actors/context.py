@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from ..mailbox.address import CLIENT_PREFIX, parse, shard_of
-from ..mailbox.envelope import Envelope, headers_of, seal
+from ..mailbox.envelope import Envelope, Headers, headers_of, seal, write_headers
 from ..mailbox.errors import UsageError
 from ..mailbox.ids import IdClock
 from ..mailbox.lane import Lane
@@ -28,6 +28,7 @@ from .rare import Rare
 from .scheduling import seconds_of
 from .spec import Child, Tree
 from .system import Spawn
+from .tracing import NO_SPAN, Span
 from .worker_context import WorkerContext
 
 __all__ = ["Context", "Event", "Ref", "WorkerContext"]
@@ -74,6 +75,7 @@ class Context:
         "rare",
         "row",
         "sends",
+        "span",
         "starts",
     )
 
@@ -97,6 +99,7 @@ class Context:
         self.declined = False
         self.starts = False
         """Whether `on_start` runs in this turn, before the handler."""
+        self.span: Span = NO_SPAN
 
     # --- who and what ------------------------------------------------------------------------------------------
 
@@ -402,7 +405,7 @@ class Context:
         row.sent += 1
         identifier = self._ids.next()
         row.last_id = identifier
-        return seal(
+        sealed = seal(
             message,
             id=identifier,
             shard=row.shard if worker else shard_of(address),
@@ -414,6 +417,9 @@ class Context:
             causation=self.envelope.id,
             sent_by_node=self.node,
         )
+        if self.span is not NO_SPAN:
+            sealed.headers = write_headers(Headers(traceparent=self.span.traceparent))
+        return sealed
 
     @staticmethod
     def _address(to: "Ref[Any] | str") -> str:

@@ -23,6 +23,7 @@ from ..persistence.port import Port
 from ..persistence.unit import Unit
 from .cell import Cell
 from .directives import Fatal, Park, Reject, Transient, directive_of, is_out_of_memory
+from .measuring import UNMEASURED, Measures
 from .outcome import Outcomes, Undeliverable, Void, describe, plain, retry_of
 from .spec import Tree
 from .system import Cancel, ChildFailed, Start, Stop
@@ -75,12 +76,14 @@ class Failures:
         self.tree = tree
         self.port = port
         self.outcomes = outcomes
+        self.measures: Measures = UNMEASURED
 
     def fail(self, cell: Cell, envelope: Envelope, error: BaseException) -> float | None:
         """A turn failed: decide, write it into the unit, make the object anew.
 
         Returns the delay until the message is tried again; None when it is done with.
         """
+        self.measures.handled(cell)
         if isinstance(error, Void):
             unit = self._unit(cell)
             self.outcomes.handled(unit, envelope, cell.row.version if cell.row is not None else 0, error.outcome)
@@ -126,7 +129,14 @@ class Failures:
         self._actor_failure(cell, envelope, reason)
 
     def _bug(self, cell: Cell, envelope: Envelope, error: BaseException, reason: str) -> float | None:
-        log.warning("%s: %s failed in turn %s", cell.address, envelope.type, envelope.id, exc_info=error)
+        log.warning(
+            "%s: %s failed in turn %s",
+            cell.address,
+            envelope.type,
+            envelope.id,
+            exc_info=error,
+            extra={"envelope": envelope},
+        )
         overran = isinstance(error, TurnOverLimit)
         policy = cell.retry_policy()
         if not policy.exhausted(envelope.failures + 1, envelope.timeouts + overran):
@@ -180,6 +190,7 @@ class Failures:
 
     def _retry(self, cell: Cell, envelope: Envelope, delay: float) -> None:
         envelope.delay_seconds = delay
+        self.measures.retried(cell.kind())
         unit = self._unit(cell)
         others = [retry for retry in unit.retries if retry.id != envelope.id]
         unit.retries = [*others, retry_of(envelope)]

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from ..mailbox.envelope import Envelope
+from ..mailbox.errors import StoreUnavailable
 from ..persistence.port import Port, Signal
 from ..persistence.rows import Member
 from ..persistence.unit import Unit
@@ -29,6 +30,8 @@ KEEP_SECONDS = 5.0
 """A shard that came in is not given away for what this node cannot read before this time is over: two nodes of which
 each can read a part of a mailbox would else throw it to and fro."""
 LOOK_SECONDS = 1.0
+GIVE_SECONDS = 2.0
+"""How long a leaving node that may wait no more tries to give its shards away in good order."""
 
 
 class Handing:
@@ -63,6 +66,8 @@ class Handing:
         """These shards came in."""
         now = self.port.monotonic()
         self._gained_at.update(dict.fromkeys(shards, now))
+        if self.ownership.draining:
+            self.cells.leaving.update(shards)  # taken over from a node that died: nothing of theirs begins here
 
     # --- giving ------------------------------------------------------------------------------------------------
 
@@ -100,35 +105,61 @@ class Handing:
 
     # --- leaving -----------------------------------------------------------------------------------------------
 
-    async def drain(self, seconds: float, steadily: Callable[[Callable[[], Awaitable[None]]], Awaitable[bool]]) -> None:
-        """Stop taking, finish within `seconds` or give back, hand the shards to the others."""
+    async def drain(self, seconds: float, steadily: Callable[[Callable[[], Awaitable[None]]], Awaitable[bool]]) -> bool:
+        """Stop taking, finish within `seconds` or give back, hand the shards to the others, each as soon as it can be.
+
+        Also where the store is away it takes no longer than that and `GIVE_SECONDS`; whoever waits for this node's lock
+        has the shards then. Whether everything that was in hand was finished.
+        """
         self.ownership.draining = True
+        finished = False
         with suppress(TimeoutError), self.port.deadline(seconds):
-            await steadily(self.session.draining)
+            while not await steadily(self.session.draining):
+                continue
             self.cells.leaving |= self.ownership.owned
             for pool in self.pools.values():
                 pool.stop()
+            while not await steadily(self._give_what_is_done):
+                continue
             await self._ended(turns=True)
             await self.committer.flushed()
+            finished = True
         # Whoever gets the shards begins these calls anew: none of them may still run by then.
         for pool in self.pools.values():
             pool.cancel_running()
         await self._ended(turns=False)
-        async with self.ownership.changing:
-            await self._give_all()
+        with suppress(TimeoutError, StoreUnavailable), self.port.deadline(GIVE_SECONDS):
+            async with self.ownership.changing:
+                await self._give_all(self.ownership.owned)
+        return finished and not self.ownership.owned
+
+    async def _give_what_is_done(self) -> None:
+        """Give the shards of which nothing is under way, until there are no others: a slow call keeps but its own."""
+        while True:
+            async with self.ownership.changing:
+                # Another node that leaves may have given some to this one, before it knew.
+                strays = await self.session.owned() - self.ownership.owned if self._has_strays() else set()
+                await self._give_all(strays | (self.ownership.owned - self._busy()))
+            if not self.ownership.owned and not self.pump.waiting:
+                return
+            await self.port.sleep(0.02)
+
+    def _has_strays(self) -> bool:
+        me = next((member for member in self.ownership.members if member.number == self.session.number), None)
+        return me is not None and me.shards > len(self.ownership.owned)
 
     async def _ended(self, *, turns: bool) -> None:
         while any(pool.running for pool in self.pools.values()) or (turns and self.pump.waiting):
             await self.port.sleep(0.02)
 
-    async def _give_all(self) -> None:
+    async def _give_all(self, shards: set[int]) -> None:
         heirs = [member.number for member in self._others()]
-        owned = sorted(self.ownership.owned)
+        given = sorted(shards)
         for index, heir in enumerate(heirs):
-            if share := set(owned[index :: len(heirs)]):
+            if share := set(given[index :: len(heirs)]):
                 await self._give(share, heir)
-        if not heirs and owned:
-            await self._give(set(owned), None)
+        if not heirs and given:
+            await self._give(set(given), None)
 
     def _others(self) -> list[Member]:
         me = self.session.number
@@ -173,13 +204,13 @@ class Handing:
         now = self.port.monotonic()
         mine = self.ownership.info.capabilities
         async with self.ownership.changing:
-            busy = self._busy()
             for shard, needs in wanted.items():
                 # What this node could read as well as any (an upcast that is missing, say) is no reason.
                 needs = {need for need in needs if not can(mine, *need)}  # noqa: PLW2901
                 heir = self._most_capable(needs)
                 fresh = now - self._gained_at.get(shard, float("-inf")) < KEEP_SECONDS
-                if heir is not None and shard in self.ownership.owned and shard not in busy and not fresh:
+                # Asked for each: while one was given, a call may have begun in the next.
+                if heir is not None and not fresh and shard in self.ownership.owned - self._busy():
                     log.info("shard %d goes to node %d, which knows %s", shard, heir, sorted(needs))
                     await self._give({shard}, heir)
                     self.cells.unroutable.forget_shards({shard})

@@ -14,6 +14,7 @@ While the database does not answer, nothing is lost and nothing is charged: turn
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 import anyio.abc
@@ -34,10 +35,13 @@ from .charges import Charges
 from .client import Client
 from .clock import SYNC_SECONDS, StoreClock
 from .committer import Committer
+from .discarding import Discarding
+from .echo import Echo
 from .fullness import Fullness
 from .gates import Gates
 from .handing import Handing
 from .journal import JournalTail
+from .measuring import UNMEASURED, Measures
 from .ownership import Ownership
 from .pool import WorkerPool
 from .pump import Pump
@@ -47,6 +51,8 @@ from .schemas import capabilities
 from .spec import CENSUS, Tree
 from .system import Boot
 from .timers import Timers
+from .traced import TracedPool, TracedTurns, trace_commits
+from .tracing import OFF, Tracing
 from .turn import TurnRunner
 
 log = logging.getLogger(__name__)
@@ -72,6 +78,8 @@ class NodeSettings(msgspec.Struct, frozen=True):
     """An actor that has been idle for so long is forgotten in any case."""
     mailbox_limit: int = 10_000
     """Messages in a mailbox above which actors that send to it are held back."""
+    stream: bool = False
+    """Its workers whisper what they do while they do it: the words of a model's answer, for people who watch."""
 
 
 class Node:
@@ -87,6 +95,8 @@ class Node:
         serves: frozenset[int] | None = None,
         blame: Blame = UNWATCHED,
         quarantine: Quarantine | None = None,
+        measures: Measures = UNMEASURED,
+        tracing: Tracing = OFF,
     ) -> None:
         self.store = store
         self.tree = tree
@@ -98,12 +108,18 @@ class Node:
         """Where the handlers that run are written down for whoever watches this process."""
         self.quarantine = quarantine
         """Where messages that may have ended processes are tried; None: they are handled as any other."""
+        self.measures = measures
+        """Who counts what this node does."""
+        self.tracing = tracing
+        """Who records its turns and calls."""
         self.ready = anyio.Event()
         """Set once it owns what it found free and has begun to read it."""
         self.life: Life | None = None
         self.clock = StoreClock(self.port)
         self.stopped_for = ""
         """Why it has stopped without having been told to; "" otherwise."""
+        self.drained = False
+        """Whether it left with all finished that it had in hand; else that was given back, for others to begin."""
         self._stop = Signal()
         self._stopping = False
 
@@ -128,7 +144,13 @@ class Node:
                 if self.life is None:
                     raise
                 log.warning("no store to join: %s", gone.exceptions[0])
-                await self.port.sleep(RECONNECT_CAP_SECONDS)
+                if not self._stopping:
+                    await self.port.wait(self._stop, RECONNECT_CAP_SECONDS)
+
+    @property
+    def serves_now(self) -> bool:
+        """Whether it serves in this moment: it has begun, its store answers, and nobody has told it to leave."""
+        return self.ready.is_set() and not self._stopping and self.life is not None and self.life.in_touch
 
     def stop(self, reason: str = "") -> None:
         """Drain: finish or give back what is in hand, give the shards away, and end `run`.
@@ -155,7 +177,11 @@ class Life:
         port, tree = node.port, node.tree
         self.port = port
         self.ids = IdClock(session.number, port.wall)
-        self.runner = TurnRunner(tree, self.ids, port, session.number, node.clock)
+        turns: Callable[..., TurnRunner] = TurnRunner
+        pool: Callable[..., WorkerPool] = WorkerPool
+        if node.tracing.on:
+            turns, pool = partial(TracedTurns, tracing=node.tracing), partial(TracedPool, tracing=node.tracing)
+        self.runner = turns(tree, self.ids, port, session.number, node.clock)
         self.cells = Cells(tree, port, node.clock)
         self.pump = Pump(self.cells, self.runner, port)
         self.committer = Committer(session, port)
@@ -164,10 +190,13 @@ class Life:
         workers = {**tree.workers, CENSUS: census.spec_of(node.store)} if CENSUS in tree.workers else tree.workers
         reads, asks = self.journal.read, Client(node.store, port).ask
         self.pools = {
-            address: WorkerPool(address, spec, self.cells, self.pump, self.committer, journal=reads, ask=asks)
+            address: pool(address, spec, self.cells, self.pump, self.committer, journal=reads, ask=asks)
             for address, spec in workers.items()
         }
         self.charges = Charges(self.cells, self.pools, self.committer, self.runner.outcomes)
+        self.discarding = Discarding(
+            self.cells, self.pools, self.committer, self.runner.outcomes, store=node.store, owned=self._owned
+        )
         self.reader = Reader(session, self.cells, self.committer, self.pools, ids=self.ids, owned=self._owned)
         self.timers = Timers(session, self.committer, self.ids, port, self._owned)
         self.gates = Gates(tree, self.cells, node.store, port)
@@ -183,6 +212,7 @@ class Life:
         self.aftermath = Aftermath(
             self.pump, self.pools, self.committer, reader=self.reader, timers=self.timers, journal=self.journal
         )
+        self.echo = Echo(port, node.measures, owned=self._owned, call=self.aftermath.echo)
         self._recovering = anyio.Lock()
         self._recovered = 0
         self._ticked = port.monotonic()
@@ -206,13 +236,16 @@ class Life:
         cells.refusals = self.handing.stranger
         self.handing.refuse = self.aftermath.refuse
         cells.untaken = self.aftermath.untaken
-        cells.takes, cells.meets = self.charges.take, self.charges.meet
+        cells.takes = lambda read: self.charges.take(read) or self.discarding.take(read)
+        cells.meets = self.charges.meet
         self.node.blame.clear()
         pump.blame, pump.trials.quarantine = self.node.blame, self.node.quarantine
         committer.is_mine = lambda shard: shard in self.ownership.owned
         committer.committed = self.aftermath.committed
         committer.rejected = self.aftermath.rejected
         committer.refused = self.aftermath.refused
+        if self.node.tracing.on:
+            trace_commits(committer, self.aftermath)
         committer.elsewhere = self.aftermath.elsewhere
         committer.recover = self.recover
         committer.doubt = self._doubt
@@ -223,7 +256,10 @@ class Life:
         self.ownership.hand_out = self.handing.hand_out
         for pool in self.pools.values():
             pool.wants_sweep = self.reader.sweep
-            pool.blame, pool.quarantine = self.node.blame, self.node.quarantine
+            pool.blame, pool.quarantine, pool.measures = self.node.blame, self.node.quarantine, self.node.measures
+            pool.whisper = self.node.store.whisper if self.node.settings.stream else None
+        self.runner.measures = self.runner.failures.measures = self.aftermath.measures = self.node.measures
+        self.ownership.measures = self.reader.measures = self.node.measures
 
     # --- running -----------------------------------------------------------------------------------------------
 
@@ -235,7 +271,7 @@ class Life:
         """
         await self._sync_clock()
         async with anyio.create_task_group() as group:
-            self._group = self.aftermath.group = group
+            self._group = self.aftermath.group = self.discarding.group = group
             for pool in self.pools.values():
                 pool.group = group
             for name, loop in {
@@ -251,16 +287,26 @@ class Life:
                 "handing": self.handing.run,
                 "fullness": self.fullness.run,
                 **({"gates": self.gates.run} if self.gates.pools else {}),
+                **({"echo": self.echo.run} if self.node.measures.counts else {}),
             }.items():
                 self.port.spawn(group, self._steady, loop, name=name)
             self.port.spawn(group, self.pump.run, group, name="pump")
-            await self._insist(self.gates.look)  # before there is anybody to begin
-            await self._steadily(self.ownership.start)
-            await self.session.start_heart(self._alive)
-            self.node.ready.set()
+            # Beside what follows: it is told to leave also while the store does not let it begin.
+            self.port.spawn(group, self._begin, name="begin")
             await stop.wait()
-            await self.handing.drain(self.node.settings.drain_seconds, self._steadily)
+            self.node.drained = await self.handing.drain(self.node.settings.drain_seconds, self._steadily)
             group.cancel_scope.cancel()
+
+    @property
+    def in_touch(self) -> bool:
+        """Whether the store answers, as far as is known."""
+        return not self._recovering.locked()
+
+    async def _begin(self) -> None:
+        await self._insist(self.gates.look)  # before there is anybody to begin
+        await self._steadily(self.ownership.start)
+        await self.session.start_heart(self._alive)
+        self.node.ready.set()
 
     async def _sync_clock(self) -> None:
         asked_at = self.port.monotonic()
@@ -333,6 +379,7 @@ class Life:
             wake = await self.session.wake(1.0)
             if wake is None:
                 continue
+            self.echo.heard(wake)
             if wake.members_changed:
                 self.ownership.look()
             self.reader.sweep(set(self.ownership.owned if wake.shards is None else wake.shards & self.ownership.owned))

@@ -16,10 +16,16 @@ from ..persistence.unit import Retry, Unit
 from .clock import StoreClock
 from .system import AskFailed
 
-ANSWER = write_headers(Headers(ask=True))
-"""Headers of what answers an ask."""
+_ANSWER = write_headers(Headers(ask=True))
 
 _ASK_FAILED = {"no-such-actor": "no-such-actor", "recipient-ended": "target-ended", "rejected": "rejected"}
+
+
+def answer_headers(traceparent: str = "", *, ask: bool = True) -> str:
+    """Headers of what answers an ask, or a call."""
+    if not traceparent:
+        return _ANSWER if ask else ""
+    return write_headers(Headers(ask=ask, traceparent=traceparent))
 
 
 class Undeliverable(Exception):
@@ -74,7 +80,7 @@ class Outcomes:
             causation=envelope.id,
         )
         if headers_of(envelope).ask:
-            answer.headers = ANSWER
+            answer.headers = _ANSWER
         return answer
 
     def ask_failed(self, envelope: Envelope, why: str, detail: str) -> Envelope:

@@ -20,6 +20,7 @@ from ..mailbox.address import SHARDS
 from ..persistence.port import Port, Signal
 from ..persistence.rows import Member
 from ..persistence.store import NodeInfo, Session
+from .measuring import UNMEASURED, Measures
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class Ownership:
         self.taken_over: list[tuple[int, str, float]] = []
         """(number, by, when) of each take-over by this node."""
         self.draining = False
+        self.measures: Measures = UNMEASURED
         self._patient_until = float("-inf")
         self._look = Signal()
         self.changing = anyio.Lock()
@@ -147,13 +149,16 @@ class Ownership:
                 await self._take_over(member, "lease")
 
     async def _take_over(self, member: Member, by: str) -> None:
+        noticed = self.port.monotonic()
         shards = await self.session.take_over(member, by=by)
         if shards or by == "lock":
             log.warning("took over %d shards of node %d (%s)", len(shards), member.number, by)
         if shards:
             self.taken_over.append((member.number, by, self.port.wall()))
+            self.measures.took_over(shards, noticed)
             self._gain(shards)
-        self._look.set()
+        if shards or by == "lock":  # else it was refused, and would be asked for again and again within this beat
+            self._look.set()
 
     async def _claim(self) -> None:
         if self.info.guest:

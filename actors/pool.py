@@ -28,6 +28,7 @@ from .committer import Committer
 from .context import WorkerContext
 from .directives import Fatal, Park, Reject, Transient, directive_of, is_out_of_memory
 from .failing import MEMORY_LOSSES
+from .measuring import UNMEASURED, Measures
 from .outcome import Undeliverable, describe, retry_of
 from .pump import CAPABLE_NODE_SECONDS, Pump
 from .quarantine import AGAIN_SECONDS, CALLS_AT_ONCE, Quarantine, TrialOverran, TrialUndecided, is_suspect, make_call
@@ -90,6 +91,8 @@ class WorkerPool:
         self.running: dict[int, Begun] = {}
         self.quarantine: Quarantine | None = None
         self.blame: Blame = UNWATCHED
+        self.measures: Measures = UNMEASURED
+        self.whisper: Callable[[str, str], Awaitable[None]] | None = None
         self._free: list[_Seat] = []
         self._waiting: deque[Envelope] = deque()
         self._delayed: dict[int, Envelope] = {}
@@ -244,6 +247,7 @@ class WorkerPool:
             )
             return
         ctx = WorkerContext(envelope, self.committer.session.number, self.port, self.journal, self.ask)
+        ctx.whisper = self.whisper
         records = False
         try:
             records = not envelope.started and self.worker.records_start(message)
@@ -260,7 +264,9 @@ class WorkerPool:
             # It may have begun there, and what became of that nobody saw.
             envelope.started = envelope.started or records
             if isinstance(error, TrialUndecided):
-                log.warning("%s: call %s could not be tried: %s", self.address, envelope.id, error)
+                log.warning(
+                    "%s: call %s could not be tried: %s", self.address, envelope.id, error, extra={"envelope": envelope}
+                )
                 envelope.delay_seconds = AGAIN_SECONDS
                 self._later(envelope)
             else:
@@ -278,6 +284,7 @@ class WorkerPool:
             else:
                 self._failed(envelope, message, error, ctx)
             return
+        self.measures.answered(message, reply)
         self._finish(envelope, reply)
 
     async def _make(self, envelope: Envelope, handler: Handler, message: Message, ctx: WorkerContext) -> Any:
@@ -290,7 +297,7 @@ class WorkerPool:
             except Exception:
                 envelope.losses = 0  # it came through
                 raise
-        slot = self.blame.hold(envelope)
+        slot, began = self.blame.hold(envelope), self.measures.began()
         try:
             reply = getattr(self.worker, handler.method)(message, ctx)
             return await reply if inspect.isawaitable(reply) else reply
@@ -303,6 +310,7 @@ class WorkerPool:
             raise
         finally:
             self.blame.release(slot)
+            self.measures.ran(self.worker.kind, began)
 
     async def _record_start(self, envelope: Envelope) -> bool:
         """Commit that this call is about to begin; False when it is not ours to begin."""
@@ -369,7 +377,9 @@ class WorkerPool:
             case _:
                 if is_out_of_memory(error):
                     self.pump.out_of_memory(f"{self.address}: {reason}")
-                log.warning("%s: call %s failed", self.address, envelope.id, exc_info=error)
+                log.warning(
+                    "%s: call %s failed", self.address, envelope.id, exc_info=error, extra={"envelope": envelope}
+                )
                 envelope.failures += 1
                 if policy.exhausted(envelope.failures):
                     self._bury(envelope, message, "failed", reason, ctx)
@@ -385,6 +395,7 @@ class WorkerPool:
         envelope.delay_seconds = delay
         envelope.last_error = reason
         envelope.deliveries += 1
+        self.measures.retried(self.worker.kind)
         unit = Unit(envelope.shard, retries=[retry_of(envelope)])
         if notice is not None and envelope.reply_to:
             try:

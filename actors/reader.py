@@ -16,6 +16,7 @@ from ..persistence.store import Session
 from .cell import Cell
 from .cells import Cells
 from .committer import Committer
+from .measuring import UNMEASURED, Measures
 from .pool import WorkerPool
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Reader:
         self.ids = ids
         self.port: Port = cells.port
         self.owned = owned
+        self.measures: Measures = UNMEASURED
         self._loads: dict[str, Cell] = {}
         self._refills: dict[str, Cell] = {}
         self._sweeps: set[int] = set()
@@ -172,6 +174,7 @@ class Reader:
             self.cells.read_ended()
         if not self._cursor and self._doubts == self.cells.doubts:
             self.cells.swept |= shards & self.owned()
+            self.measures.swept(shards)
 
     def _take(self, page: list[Envelope], began: int, *, cut: bool) -> None:
         counts: dict[tuple[int, str], int] = {}

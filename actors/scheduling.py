@@ -45,6 +45,8 @@ def schedule(
         seconds = max(0.0, seconds + period * JITTER * (2 * ctx.port.random() - 1))
     if not loose:
         generation = ctx.tie().arm(key, periodic=period > 0)
+        if ctx.span.on:
+            ctx.bonds.causes[key] = ctx.span.traceparent
     else:
         if ctx.bound():
             ctx.tie().disarm(key)

@@ -31,6 +31,7 @@ from .clock import StoreClock
 from .context import Context
 from .directives import Park
 from .failing import Failures, PoolIsShut
+from .measuring import UNMEASURED, Measures
 from .outcome import Outcomes, Undeliverable, forget_retry, plain
 from .rare import Rare
 from .spec import Child, Tree
@@ -57,6 +58,7 @@ class TurnRunner:
         self.failures = Failures(tree, port, self.outcomes)
         self.why_shut: Callable[[str], str] = lambda pool: ""
         """Why a pool takes no new instance now; see `gates`."""
+        self.measures: Measures = UNMEASURED
 
     def begin(self, cell: Cell, envelope: Envelope) -> tuple[Context, Awaitable[None] | None]:
         """Run the handler of a message.
@@ -86,8 +88,8 @@ class TurnRunner:
         actor = cell.actor
         if actor is None or envelope.failures or type(actor) is StandIn:
             actor = self._actor(cell, envelope, message)
-        if envelope.correlation or envelope.headers:
-            message = admit(ctx, message)
+        if envelope.correlation or envelope.headers or cell.span is not None:
+            message = self._arrive(cell, actor, message, ctx)
         if isinstance(message, Cancel):
             _overtake_start(cell, ctx)
         elif isinstance(message, Kill):
@@ -109,6 +111,10 @@ class TurnRunner:
             if started is not None:
                 return ctx, self._start_then(started, actor, handler.method, message, ctx)
         return ctx, run_ahead(getattr(actor, handler.method)(message, ctx))
+
+    def _arrive(self, cell: Cell, actor: Actor[Any], message: Message, ctx: Context) -> Message:
+        """The message to handle; see `admit`."""
+        return admit(ctx, message)
 
     @staticmethod
     async def _start_then(started: Awaitable[None], actor: Any, method: str, message: Message, ctx: Context) -> None:
@@ -222,6 +228,9 @@ class TurnRunner:
         unit.events += ctx.events
         if rare is not None:
             add_rare(unit, rare)
+        if row.incarnation > 1 and row.incarnation > before.incarnation:
+            self.measures.restarted(row.kind)
+        self.measures.handled(cell)
 
     def _end(self, cell: Cell, ctx: Context) -> None:
         assert ctx.end is not None

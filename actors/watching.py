@@ -96,7 +96,7 @@ def farewell(ctx: "Context", status: str, reason: str) -> None:
             ctx.move_decision(Move(decision, before, "superseded", f"{ctx.row.address} is {status}", must=False))
     if bonds.stashed:
         ctx.unstash_all()
-    for ties in (bonds.watchers, bonds.requests, bonds.asks, bonds.timers, bonds.tickers, bonds.watching):
+    for ties in (bonds.watchers, bonds.requests, bonds.asks, bonds.timers, bonds.tickers, bonds.causes, bonds.watching):
         ties.clear()
 
 

@@ -12,6 +12,7 @@ from ..mailbox.errors import UsageError
 from ..mailbox.message import Message
 from ..mailbox.request import Request
 from ..persistence.port import Port
+from .tracing import NO_SPAN, Span
 
 R = TypeVar("R", bound=Message)
 
@@ -19,7 +20,7 @@ R = TypeVar("R", bound=Message)
 class WorkerContext:
     """One call of a worker."""
 
-    __slots__ = ("_ask", "_journal", "envelope", "node", "port")
+    __slots__ = ("_ask", "_journal", "envelope", "node", "port", "span", "whisper")
 
     def __init__(
         self,
@@ -33,6 +34,9 @@ class WorkerContext:
         self.node = node
         """Number of the node it runs on."""
         self.port = port
+        self.span: Span = NO_SPAN
+        self.whisper: Callable[[str, str], Awaitable[None]] | None = None
+        """Where its node lets workers say what they do while they do it (topic, text); None: nobody shall hear."""
         self._journal = journal
         self._ask = ask
 

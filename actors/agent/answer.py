@@ -25,8 +25,10 @@ MAX_NAME_CHARS = 256
 MAX_COUNT = 1 << 53
 
 
-def recorded(answer: LLMResponse, step: int, attempt: int, node: int, latency_ms: int) -> ModelAnswered:
-    """The answer as a message to the run."""
+def recorded(
+    answer: LLMResponse, step: int, attempt: int, node: int, latency_ms: int, *, model: str = ""
+) -> ModelAnswered:
+    """The answer as a message to the run. `model`: what its client calls it."""
     return ModelAnswered(
         step=step,
         content=_content(answer.content),
@@ -39,6 +41,7 @@ def recorded(answer: LLMResponse, step: int, attempt: int, node: int, latency_ms
         provider_request_id=row_text(answer.provider_request_id, MAX_NAME_CHARS),
         attempt=attempt,
         node=node,
+        model=row_text(model, MAX_NAME_CHARS),
     )
 
 

@@ -161,6 +161,18 @@ def overrun(budget: Budget, state: "RunState", now: float) -> Overrun | None:
     return overdue(budget, state, now)
 
 
+def spent_ratio(budget: Budget, state: "RunState", now: float) -> float:
+    """What a run has spent of the limit that it has come nearest to; 0.0 where there are no limits."""
+    spent: tuple[tuple[Any, Any], ...] = (
+        (state.iterations, budget.max_iterations),
+        (state.total_tokens, budget.max_tokens),
+        (state.total_cost_usd, budget.max_cost_usd),
+        (state.tool_calls, budget.max_tool_calls),
+        (now - state.started_at, budget.max_duration_seconds),
+    )
+    return max((float(amount) / float(limit) for amount, limit in spent if limit), default=0.0)
+
+
 def overdue(budget: Budget, state: "RunState", now: float) -> Overrun | None:
     """Whether the run has lasted for as long as it may at `now`."""
     elapsed = now - state.started_at

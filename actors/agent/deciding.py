@@ -54,9 +54,12 @@ class Deciding:
         note: str = "",
         hold_seconds: float = 0.0,
         label: str = "",
+        channel: str = "",
+        host: str = "",
     ) -> Decision:
         """Decide the one call that a run waits for; `call` names it where there are several. Where several people have
-        to approve, the row that comes back is pending until the last of them has.
+        to approve, the row that comes back is pending until the last of them has. `channel` and `host` are for the
+        audit trail: by which way, and from where, `by` does it.
 
         Raises:
             RunNotFound, NotAwaiting; AlreadyDecided, NotAllowed, Conflict: as `Store.decide`.
@@ -64,7 +67,17 @@ class Deciding:
         who = _somebody(by)
         waiting = await self._waiting(run_id, call)
         note = row_text(note, MAX_SAID_CHARS)
-        verdict = Verdict(waiting.id, status, digest or waiting.digest, who, note, hold_seconds, row_text(label))
+        verdict = Verdict(
+            waiting.id,
+            status,
+            digest or waiting.digest,
+            who,
+            note,
+            hold_seconds,
+            row_text(label),
+            channel=channel,
+            host=row_text(host),
+        )
         return await self.client.decide(verdict)
 
     async def take_back(

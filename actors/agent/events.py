@@ -207,6 +207,8 @@ class LLMCallCompleted(Event, tag="llm.completed"):
     recovered: bool = False
     untrusted: bool = False
     """There was untrusted text in what the model had read; only where the run's guardrails ask."""
+    model: str = ""
+    """Which model it was; "" where its client has no name for it."""
 
 
 class ToolCallRequested(Event, tag="tool.requested"):

@@ -150,6 +150,8 @@ class ModelAnswered(Message, tag="model.answered"):
     """What the guardrails saw in what is new since the last answer, and in this one."""
     untrusted: bool = False
     """There was untrusted text in what the model had read."""
+    model: str = ""
+    """Which model it was; "" where its client has no name for it."""
 
 
 class ModelFailed(Message, tag="model.failed"):

@@ -17,6 +17,7 @@ from ..context import WorkerContext
 from ..directives import Transient
 from ..llm.client import ChatMessage, LLMClient, LLMResponse, ToolSpec, is_lost
 from ..llm.provider import adopt, patience_seconds
+from . import spans
 from .agents import specs_for, tools_for
 from .answer import recorded
 from .boundary import Boundary
@@ -54,6 +55,7 @@ class ModelWorker(Worker, kind="model"):
     """Calls the model for runs."""
 
     concurrency = 128
+    remote = True
 
     def __init__(
         self,
@@ -85,6 +87,7 @@ class ModelWorker(Worker, kind="model"):
             said = "the run's time is up"
             return ModelFailed(message.step, ctx.attempt - 1, said, final=True, kind=TIME_IS_UP, sent=False)
         llm, tools = self._model(message)
+        spans.chat(ctx, llm, message)
         lost = _lost_calls(message, later, ctx)
         if lost > 0:
             self._book_lost(lost, lost * _worst_cost(llm, transcript, tools), message, ctx)
@@ -99,6 +102,7 @@ class ModelWorker(Worker, kind="model"):
             failure = read_failure(error, ctx.attempt, message.max_attempts)
             if is_lost(error):
                 failure.kind = "timeout"
+            ctx.span.fail(failure.kind or type(error).__name__)
         if (failure.retry_after_seconds or 0.0) < FIRST_SECONDS:
             failure.retry_after_seconds = None  # "in a few milliseconds", over and over, is a storm: back off as usual
         if failure.kind == "timeout" and not failure.cost_usd:
@@ -128,11 +132,13 @@ class ModelWorker(Worker, kind="model"):
         began = ctx.port.monotonic()
         answer = await self._call(message, llm, shown, tools, ctx)
         took = int((ctx.port.monotonic() - began) * 1000)
+        spans.answered(ctx.span, answer)
         if answer.stop_reason in CutShort.REASONS:
             answer = CutShort.explained(answer)
         if boundary is None:
-            return recorded(answer, message.step, ctx.attempt, ctx.node, took)
-        return boundary.explained(recorded(boundary.restored(answer), message.step, ctx.attempt, ctx.node, took))
+            return recorded(answer, message.step, ctx.attempt, ctx.node, took, model=llm.model_name)
+        restored = boundary.restored(answer)
+        return boundary.explained(recorded(restored, message.step, ctx.attempt, ctx.node, took, model=llm.model_name))
 
     async def _call(
         self,
@@ -145,9 +151,10 @@ class ModelWorker(Worker, kind="model"):
         adopt(llm, ctx.port)
         limit = min(CALL_SECONDS + patience_seconds(llm), seconds_left(self._until(message, ctx), ctx))
         with ctx.port.deadline(limit):
-            if self.rules.stream is None or message.summary_of is not None:
+            say = self.rules.stream or ctx.whisper
+            if say is None or message.summary_of is not None:
                 return await contained(llm.call(shown, tools, message.system_prompt))
-            teller = Teller(self.rules.stream, ctx.caller, message.step, ctx.attempt)
+            teller = Teller(say, ctx.caller, message.step, ctx.attempt)
             asked = llm.stream(shown, tools, message.system_prompt, teller.hear)
             return await told(teller, asked, ctx.port)
 
@@ -163,6 +170,7 @@ class ModelWorker(Worker, kind="model"):
         boundary = transcript.boundary
         shown = _shown(asked, boundary, llm)
         answer = await self._call(message, llm, shown, (), ctx)
+        spans.answered(ctx.span, answer)
         if boundary is not None:
             answer = boundary.restored(answer)
         if answer.content.strip():

@@ -127,6 +127,7 @@ def model_completed(message: ModelAnswered, *, recovered: bool) -> LLMCallComple
         message.attempt,
         recovered,
         message.untrusted,
+        message.model,
     )
 
 

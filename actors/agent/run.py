@@ -17,7 +17,7 @@ from ...mailbox.address import key_of
 from ..actor import on
 from ..context import Context
 from ..system import Cancel
-from . import record
+from . import record, spans
 from .agents import tools_for
 from .budget import check
 from .classifier import lowered
@@ -69,6 +69,8 @@ class Run(RunModel, kind="run"):
             "cost_usd": str(run.total_cost_usd),
             "started_at": run.started_at,
             "origin": key_of(run.origin) or "",
+            "requested_by": run.requested_by[:200],
+            "agent": run.agent,
             "waits_for": (f"{waits.tool}: {waits.reason}" if waits else ", ".join(called))[:200],
             "detail": (run.final_answer or run.failure_detail or run.model_error)[:200],
         }
@@ -185,5 +187,6 @@ class Run(RunModel, kind="run"):
             error = "the run was cancelled while it was under way"
             self._record(LLMCallFailed(run.step, run.model_attempts + 1, error, final=True), ctx)
         self._record(RunCancelled(run.cancelled_by, run.cancel_reason or "cancelled"), ctx)
+        spans.run_ended(ctx.span, self.state.work, run)
         self._tell_waiters(ctx)
         self._tell_parent(ctx)

@@ -10,6 +10,8 @@ import msgspec
 
 from ..actor import Actor
 from ..context import Context, Event
+from ..tracing import Span, Work
+from . import spans
 from .agents import tools_for
 from .budget import Budget, FailureReason, Overrun, overrun
 from .events import (
@@ -57,6 +59,8 @@ class RunSnapshot(msgspec.Struct):
     """The ask that this run is the answer to, where it is a child."""
     asking: list[Asking] = []
     """Of a run whose loop is somebody else's code: what that waits for."""
+    work: Work | None = None
+    """Its own span, where it is traced."""
 
 
 class RunBase(Actor[RunSnapshot], kind="run"):
@@ -66,6 +70,9 @@ class RunBase(Actor[RunSnapshot], kind="run"):
         self.parts = parts
         self.tools = tools
         self.rules = rules
+
+    def traced(self, span: Span) -> None:
+        self.state.work = span.part_of(self.state.work)
 
     def _iterate(self, ctx: Context) -> None:
         """The top of an iteration: may there be another, and if so, ask for what comes next."""
@@ -140,6 +147,7 @@ class RunBase(Actor[RunSnapshot], kind="run"):
     def _end(self, status: str, ctx: Context) -> None:
         # A run that failed is no actor that failed: its supervisor has nothing to mend.
         ctx.stop("cancelled" if status == "cancelled" else "completed", row_text(self.state.run.failure_detail))
+        spans.run_ended(ctx.span, self.state.work, self.state.run)
         self._tell_waiters(ctx)
         self._tell_parent(ctx)
 

@@ -143,14 +143,17 @@ class Runs(Deciding):
     async def _messages(self, address: str) -> list[Message]:
         return [recorded.event for recorded in await self._events_at(address)]
 
-    async def tell(self, run_id: str, text: str, *, by: str = "", trust: Trust = "trusted") -> None:
+    async def tell(
+        self, run_id: str, text: str, *, by: str = "", trust: Trust = "trusted", client_id: str = ""
+    ) -> None:
         """Say something to a live run. `trust`: whether it is safe to act upon, or was written by somebody outside.
+        With a `client_id`, what is said again is said once.
 
         Raises:
             RunNotFound; Conflict: it has ended; a fork of it can be told.
         """
         await self._live(run_id, f"told anything; go on from its end: callboard fork {run_id} --say TEXT")
-        await self.client.send(self.address(run_id), Tell(text, by, trust))
+        await self.client.send(self.address(run_id), Tell(text, by, trust), client_id=client_id)
 
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> None:
         """Ask a run to begin nothing more and end; what runs is waited for.
@@ -203,6 +206,22 @@ class Runs(Deciding):
             patience = min(2 * patience, 2.0 if _children(state) else 60.0)
             await self.client.port.sleep(pause)
             pause = min(2 * pause, 0.5)
+
+    async def at_rest(self, run_id: str) -> bool:
+        """Whether a run has ended, waits for people only (or for a provider that is down), or stands still.
+
+        A look: unlike `rest` it asks nobody, so somebody who only watches leaves no trace. What people have decided
+        and the run has not acted upon yet is no rest.
+        """
+        row = await self.store.actor(self.address(run_id))
+        if row is not None and row.status not in ("active", *ENDED):
+            return True
+        state = await self.state(run_id)
+        if state.finished or state.status == "provider_down":
+            return True
+        if state.status == "awaiting_approval":
+            return not await self._decided_meanwhile(state)
+        return await self._children_rest(state)
 
     async def _children_rest(self, state: RunState) -> bool:
         """Whether all that a run waits for is people, or a provider that is down, in runs that it has called."""
@@ -277,7 +296,8 @@ class Runs(Deciding):
 
     async def _events_at(self, address: str) -> "list[Recorded]":
         found: list[Recorded] = []
-        while page := await self.store.journal(address, after=len(found)):
+        # Goes on from the last number and not from how many there are: where one is lost, another would come twice.
+        while page := await self.store.journal(address, after=found[-1].seq if found else 0):
             found += [Recorded(e.seq, e.at, e.node, e.type, decode_tagged(e.type, e.body)) for e in page]
         return found
 
@@ -323,7 +343,8 @@ class Runs(Deciding):
             RunNotFound.
         """
         row = await self.store.actor(self.address(run_id))
-        events = [recorded.event for recorded in await self.events(run_id)]
+        journal = await self.events(run_id)
+        events = [recorded.event for recorded in journal]
         if row is None:
             raise RunNotFound(f"no run {run_id!r}; `callboard runs` lists them")
         kept = msgspec.to_builtins(_kept(row))
@@ -332,7 +353,9 @@ class Runs(Deciding):
             _leave_out_what_is_newer(kept, folded)
         wrong = [f"{key}: {kept[key]!r} kept, {folded[key]!r} folded" for key in folded if kept[key] != folded[key]]
         if len(events) != row.events:
-            wrong.append(f"events: {row.events} counted, {len(events)} in the journal")
+            lost = sorted(set(range(1, row.events + 1)) - {recorded.seq for recorded in journal})
+            which = f"; lost: {', '.join(map(str, lost[:8]))}{', …' if lost[8:] else ''}" if lost else ""
+            wrong.append(f"events: {row.events} counted, {len(events)} in the journal{which}")
         return Verification(not wrong, len(events), wrong)
 
 

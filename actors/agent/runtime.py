@@ -30,6 +30,7 @@ from ..guard.profiles import GuardrailProfile, get_profile
 from ..llm.client import LLMClient
 from ..node import Node, NodeSettings
 from ..spec import Tree
+from ..tracing import OFF, Tracing
 from .agents import AgentSpec, BadAgents, check_agents
 from .budget import Budget
 from .classifier import Classifier
@@ -69,7 +70,8 @@ class Runtime:
     `guardrail_profile` is the profile of runs that name none (default: `validation`), by its name or one of your own;
     `guardrail_profiles` are further ones that runs may name; `pii_detectors` find kinds of personal data that a profile
     of yours hides; `planner` says from a run's goal which tools it may call without asking (docs/GUARDRAILS.md).
-    `compaction` bounds conversations; `provider_down_seconds` is in docs/MODELS.md; `stream` is what `watch` needs.
+    `compaction` bounds conversations; `provider_down_seconds` is in docs/MODELS.md; `stream` is what `watch` needs;
+    `tracing` is in docs/TRACING.md.
 
     Raises:
         UnknownProfile: (a ValueError) listing the profiles there are.
@@ -105,11 +107,11 @@ class Runtime:
         name: str = "agents",
         settings: NodeSettings | None = None,
         port: Port | None = None,
+        tracing: Tracing = OFF,
     ) -> None:
-        self.store = store
+        self.store, self.tracing = store, tracing
         self.port: Port = port or RealPort()
-        self.model = model
-        self.system_prompt = system_prompt
+        self.model, self.system_prompt = model, system_prompt
         self.budget = budget or Budget(max_iterations=max_steps, max_cost_usd=max_cost_usd, max_tokens=None)
         self.max_llm_attempts = max_llm_attempts
         self.settings = settings or NodeSettings()
@@ -164,7 +166,7 @@ class Runtime:
             await self._make_node(None).run()
 
     def _make_node(self, serves: frozenset[int] | None) -> Node:
-        return Node(self.store, self.tree, self.port, self.settings, serves=serves)
+        return Node(self.store, self.tree, self.port, self.settings, serves=serves, tracing=self.tracing)
 
     @asynccontextmanager
     async def _serving(self, run_id: str) -> AsyncIterator[None]:

@@ -18,6 +18,7 @@ from ...mailbox.message import Message
 from ..actor import Worker, on
 from ..context import WorkerContext
 from ..directives import Fatal, Park, Reject, Transient
+from . import spans
 from .arguments import Arguments, InvalidArguments
 from .digest import call_digest, decision_id
 from .events import Finding
@@ -70,6 +71,7 @@ class ToolWorker(Worker, kind="tool"):
     @on
     async def check(self, message: CheckCall, ctx: WorkerContext) -> Message:
         """What the tool's checks find. No attempt at the call: it is counted nowhere and has no effect of its own."""
+        spans.checks(ctx, message)
         checked = self._checked(message)
         if isinstance(checked, str):
             findings = [Finding("arguments", False, checked)]
@@ -83,6 +85,12 @@ class ToolWorker(Worker, kind="tool"):
 
     @on
     async def call(self, message: CallTool, ctx: WorkerContext) -> Message:
+        spans.tool(ctx, message)
+        outcome = await self._called(message, ctx)
+        spans.tool_ended(ctx.span, outcome)
+        return outcome
+
+    async def _called(self, message: CallTool, ctx: WorkerContext) -> Message:
         tool = self.tools.get(message.tool)
         checked = self._checked(message)
         if ctx.in_doubt and (tool is None or _doubtful(tool)):
@@ -128,6 +136,7 @@ class ToolWorker(Worker, kind="tool"):
                     late = scope is not None and scope.cancel_called
         except Exception as error:
             log.info("tool %s failed", tool.name, exc_info=error)
+            ctx.span.fail("timeout" if late else type(error).__name__)
             # Cut off in the middle of its effect, or waiting in vain for an answer: that is the doubt of a crash.
             reason = f"timed out after {seconds or 0:g} s" if late else error_line(error)
             if late and threads.never_begun:

@@ -160,6 +160,17 @@ class LLMClient(ABC):
             on_text(answer.content)
         return answer
 
+    @property
+    def model_name(self) -> str:
+        """What its model is called, in a run's journal and its sums of cost; "" where it has no name."""
+        name = getattr(self, "model", "")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def vendor(self) -> str:
+        """Whose API it speaks, in the words of OpenTelemetry's GenAI conventions; "" where they have none for it."""
+        return ""
+
     def worst_cost(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system_prompt: str) -> Decimal:
         """What such a call costs at most, in USD, for one whose outcome nobody saw; 0: the client knows no price."""
         return Decimal(0)

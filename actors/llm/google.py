@@ -96,6 +96,11 @@ class GoogleClient(HttpModel):
         self._longest = longest_in(self._config, "max_output_tokens", "maxOutputTokens", given=max_tokens)
         self._clients = PerLoop(lambda: self._make(key, api_version, extra_headers or {}))
 
+    @property
+    def vendor(self) -> str:
+        """See `LLMClient.vendor`."""
+        return "gcp.gemini"
+
     def __repr__(self) -> str:
         place = f", base_url={shown_url(self._base_url)!r}" if self._base_url else ""
         return f"GoogleClient({self.model!r}{place})"

@@ -80,6 +80,11 @@ class OllamaClient(HttpModel):
         self._keep_alive = keep_alive
         self._think = think
 
+    @property
+    def vendor(self) -> str:
+        """See `LLMClient.vendor`."""
+        return "ollama"
+
     def __repr__(self) -> str:
         return f"OllamaClient({self.model!r}{', ' + repr(shown_url(self._host)) if self._host else ''})"
 

@@ -89,6 +89,11 @@ class OpenAICompatibleClient(HttpModel):
             lambda: httpx.AsyncClient(transport=transport, headers=self._headers, **http_options(self._asking()))
         )
 
+    @property
+    def vendor(self) -> str:
+        """See `LLMClient.vendor`."""
+        return "openai"
+
     def __repr__(self) -> str:
         return f"OpenAICompatibleClient({shown_url(self._base_url)!r}, {self.model!r})"
 

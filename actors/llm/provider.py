@@ -98,6 +98,16 @@ class Provider(LLMClient):
         """Whether the breaker lets no ordinary call through."""
         return self._open_for > 0
 
+    @property
+    def model_name(self) -> str:
+        """See `LLMClient.model_name`."""
+        return self.llm.model_name
+
+    @property
+    def vendor(self) -> str:
+        """See `LLMClient.vendor`."""
+        return self.llm.vendor
+
     async def call(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], system_prompt: str = ""
     ) -> LLMResponse:

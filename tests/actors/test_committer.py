@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from callboard.actors.cell import Cell
-from callboard.actors.committer import LOST_CAP_SECONDS, Committer
+from callboard.actors.committer import LOST_CAP_SECONDS, LOST_WHOLE, Committer
 from callboard.actors.spec import Child
 from callboard.actors.testing import ManualPort
 from callboard.mailbox.errors import BadRow, StoreUnavailable
@@ -95,3 +95,59 @@ async def test_a_store_that_answers_everything_but_this_batch_is_asked_ever_less
         await port.advance(LOST_CAP_SECONDS)
         assert [unit.acks for unit in sink.batches[0]] == [[1]]
         group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("units", [1, 5])
+async def test_g1_a_batch_whose_sender_has_no_more_time_is_written_by_the_next(units: int) -> None:
+    sink = Sink()
+    made = committer(sink)
+    back = anyio.Event()
+    doubts: list[bool] = []
+    told: list[str | BadRow | None] = []
+    made.recover = back.wait
+    made.doubt = lambda: doubts.append(True)
+    sink.down_times = 1
+    for number in range(units):
+        made.submit(Unit(1, acks=[100 + number]), told.append)
+    with anyio.move_on_after(0.01):  # a drain whose time is over
+        await made.between(nothing)
+    assert sink.batches == [] and told == []
+    back.set()
+    await made.between(nothing)
+    assert [unit.acks for unit in sink.batches[0]] == [[100 + number] for number in range(units)]
+    assert told == [None] * units
+    assert doubts, "what has landed the first time was handed over by nobody"
+
+
+async def test_g1_the_other_half_of_a_batch_that_is_sent_by_halves_is_not_lost_with_the_first() -> None:
+    sink = Sink()
+    made = committer(sink)
+    stays = anyio.Event()
+    times: list[int] = []
+
+    async def recover() -> None:
+        times.append(1)
+        if len(times) > LOST_WHOLE + 1:
+            await stays.wait()
+
+    made.recover = recover
+    sink.down_times = LOST_WHOLE + 2
+    for number in range(4):
+        made.submit(Unit(1, acks=[100 + number]))
+    port = made.port
+    assert isinstance(port, ManualPort)
+    async with anyio.create_task_group() as group:
+        scope = anyio.CancelScope()
+
+        async def drain() -> None:
+            with scope:
+                await made.between(nothing)
+
+        group.start_soon(drain)
+        await port.advance(60)
+        assert len(times) == LOST_WHOLE + 2, "the first half waits"
+        scope.cancel()
+        await port.settle()
+        stays.set()
+        await made.between(nothing)
+    assert sorted(unit.acks[0] for batch in sink.batches for unit in batch) == [100, 101, 102, 103]

@@ -13,7 +13,7 @@ from langgraph.types import RetryPolicy, interrupt
 
 from callboard.actors.adapters.langgraph.runtime import GraphRuntime
 from callboard.actors.adapters.langgraph.tools import call_tool, step
-from callboard.service.operations import Operations
+from callboard.service.operations.runs import Operations
 from callboard.service.trace import trace_lines
 
 pytestmark = pytest.mark.anyio

@@ -57,7 +57,7 @@ class Outside:
         if process.dead:
             await anyio.sleep_forever()
         self.effects[key] = self.effects.get(key, 0) + 1
-        self.store.note(f"{process}: effect {key}")
+        self.store.remark(f"{process}: effect {key}")
         if self.chance.random() < self.store.profile.crash_in_tool:
             self.store.kill(process, f"after effect {key}")
             await anyio.sleep_forever()

@@ -18,6 +18,7 @@ import anyio.lowlevel
 from callboard.mailbox.envelope import Envelope
 from callboard.mailbox.errors import StoreUnavailable
 from callboard.persistence.memory import MemorySession, MemoryStore, batch
+from callboard.persistence.operating import AuditEntry
 from callboard.persistence.port import Port
 from callboard.persistence.store import NodeInfo, Wake
 from callboard.persistence.unit import CommitResult, Unit
@@ -54,7 +55,7 @@ class SimulatedStore(MemoryStore):
         self.loop = loop
         self.chance = chance
         self.profile = profile
-        self.note = note
+        self.remark = note
         self.tracing = tracing
         self.kill = kill
         self.freeze = freeze
@@ -73,7 +74,7 @@ class SimulatedStore(MemoryStore):
         process = PROCESS.get()
         async with super().join(info, port) as session:
             process.session = session
-            self.note(f"{process}: joined as node {session.number}, epoch {session.epoch}")
+            self.remark(f"{process}: joined as node {session.number}, epoch {session.epoch}")
             honest = session.commit
 
             async def commit(units: Sequence[Unit]) -> CommitResult:
@@ -106,7 +107,7 @@ class SimulatedStore(MemoryStore):
             if process.dead:
                 raise StoreUnavailable("simulated: this process is dead")
             if self.chance.random() < self.profile.lost_answer:
-                self.note(f"{process}: the answer to {name} is lost")
+                self.remark(f"{process}: the answer to {name} is lost")
                 raise StoreUnavailable(f"simulated: the answer to {name} was lost")
             return answer
 
@@ -124,7 +125,7 @@ class SimulatedStore(MemoryStore):
     def members_changed(self, by: int) -> None:
         if self.tracing:
             counts = {number: len(self.cluster.owned(number)) for number in self.cluster.nodes}
-            self.note(f"members: node {by} changed something; shards {counts}")
+            self.remark(f"members: node {by} changed something; shards {counts}")
         super().members_changed(by)
 
     async def _die(self, process: Process, when: str) -> None:
@@ -146,14 +147,14 @@ class SimulatedStore(MemoryStore):
             await asyncio.sleep(0)  # goes on when it wakes
         if chance.random() < profile.lost_unlanded:
             await anyio.lowlevel.checkpoint()
-            self.note(f"{process}: a commit of {len(units)} is lost on its way")
+            self.remark(f"{process}: a commit of {len(units)} is lost on its way")
             raise StoreUnavailable("simulated: a commit never arrived")
         result = await self._write(session, honest, units)
-        self.note(f"{process}: committed {len(units)} units, {len(result.rejected)} rejected")
+        self.remark(f"{process}: committed {len(units)} units, {len(result.rejected)} rejected")
         if chance.random() < profile.crash_after_commit:
             self._die_shielded(process, f"after a commit of {len(units)} landed")
         if chance.random() < profile.lost_landed:
-            self.note(f"{process}: the answer to a commit is lost")
+            self.remark(f"{process}: the answer to a commit is lost")
             raise StoreUnavailable("simulated: the answer to a commit was lost")
         if chance.random() < profile.slow:
             await asyncio.sleep(chance.random() * profile.slow_seconds)
@@ -182,9 +183,9 @@ class SimulatedStore(MemoryStore):
         self.history.landed(session, units, result)
         if self.tracing:
             for index, unit in enumerate(units):
-                self.note(f"{PROCESS.get()}:   {describe(unit)} {result.rejected.get(index, '')}")
+                self.remark(f"{PROCESS.get()}:   {describe(unit)} {result.rejected.get(index, '')}")
             for wrong in self.history.wrong[known:]:
-                self.note(f"WRONG {wrong}")
+                self.remark(f"WRONG {wrong}")
 
     async def _write_in_two(self, session: MemorySession, honest: object, units: Sequence[Unit]) -> CommitResult:
         """The second negative control: what a turn did is written first, and its acknowledgement afterwards."""
@@ -216,8 +217,10 @@ class SimulatedStore(MemoryStore):
 
     # --- outside -----------------------------------------------------------------------------------------------
 
-    async def send(self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = ()) -> list[bool]:
-        accepted = await super().send(envelopes, client_ids)
+    async def send(
+        self, envelopes: Sequence[Envelope], client_ids: Sequence[str] = (), audits: Sequence[AuditEntry] = ()
+    ) -> list[bool]:
+        accepted = await super().send(envelopes, client_ids, audits)
         if self.chance.random() < self.profile.lost_answer_outside and PROCESS.get() is OUTSIDE:
             raise StoreUnavailable("simulated: the answer to a send was lost")
         return accepted

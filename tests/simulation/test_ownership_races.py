@@ -106,3 +106,32 @@ async def test_g3_a_late_read_begins_nothing_of_a_shard_that_left() -> None:
         assert sorted(address for address, _ in handled) == sorted(addresses), "each was begun once"
         for address, number in handled:
             assert kit.store.cluster.owners[shard_of(address)] == number
+
+
+class Refusing:
+    """Sees a silent node, and is not yet allowed to take it over."""
+
+    number = 1
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def members(self) -> list[Member]:
+        return [Member(1, 1, "me", "up", 0.0, 0), Member(3, 1, "silent", "up", 60.0, 256)]
+
+    async def take_over(self, _member: Member, *, by: str) -> set[int]:
+        self.asked += 1
+        assert self.asked < 100, "it is asked for over and over"
+        return set()
+
+
+async def test_a_take_over_that_is_refused_is_asked_for_once_a_beat() -> None:
+    port, session = ManualPort(), Refusing()
+    ownership = Ownership(session, NodeInfo("me"), port, None)  # type: ignore[arg-type]
+    ownership.draining = True
+    async with anyio.create_task_group() as group:
+        group.start_soon(ownership.run)
+        with anyio.move_on_after(20):
+            await port.advance(2.0)
+        assert 0 < session.asked <= 2.0 / ownership.info.beat_seconds + 1
+        group.cancel_scope.cancel()
