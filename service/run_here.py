@@ -5,25 +5,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import anyio
+import msgspec
 
-from ..actors.agent.runs import Recorded, Runs
+from ..actors.agent.runs import Runs
+from ..actors.agent.streaming import Delta, watch
 from ..actors.app import App, Surroundings
 from ..actors.node import Node
-from ..mailbox.message import decode_tagged
 from ..persistence.port import Port, RealPort
-from ..persistence.store import Store
 from .applications import opened
 from .configuration import read_configuration
+from .following import Journal, Told
 from .node_process import default_label, node_settings
-from .operations import Operations
+from .operations.principal import terminal_principal
+from .operations.runs import Operations
+from .operations.views import RunView, Submitted
 from .settings import Settings
-from .views import RunView, Submitted
+from .telemetry import traced
 from .wiring import find_database, open_store_at
 
-FIRST_LOOK_SECONDS = 0.05
-CAP_LOOK_SECONDS = 0.5
-
-Told = Callable[[Recorded], None]
+Heard = Callable[[Delta], None]
 
 
 async def run_here(
@@ -36,12 +36,13 @@ async def run_here(
     seconds: float = 3600.0,
     recorded: Callable[[Submitted], None],
     told: Told,
+    heard: Heard | None = None,
     port: Port | None = None,
 ) -> RunView:
     """Record a run, be a node of `app` until it rests (ended, or waits for people only), and show it.
 
-    `recorded` is called once the run is safe in the database, `told` with each of its events. The same `run_id` and
-    goal again go on with that run.
+    `recorded` is called once the run is safe in the database, `told` with each of its events, `heard` (if given) with
+    the words of its model's answers as they come. The same `run_id` and goal again go on with that run.
 
     Raises:
         TimeoutError: it did not rest within `seconds`; it goes on when a node serves it.
@@ -53,17 +54,22 @@ async def run_here(
     configuration = read_configuration()
     surroundings = Surroundings(dsn, label, dict(options), configuration.tables)
     with _interrupted_by_sigterm():
-        async with open_store_at(dsn, create=not settings.dsn) as store, opened(app, surroundings) as tree:
-            operations = Operations(store, settings.principal, port)
-            node = Node(store, tree, port, node_settings(settings, label))
+        async with (
+            open_store_at(dsn, create=not settings.dsn) as store,
+            traced(label, port) as spans,
+            opened(app, surroundings) as tree,
+        ):
+            operations = Operations(store, terminal_principal(settings.principal), port)
+            told_to_node = msgspec.structs.replace(node_settings(settings, label), stream=heard is not None)
+            node = Node(store, tree, port, told_to_node, tracing=spans)
             submitted = await operations.submit(app, goal, run_id=run_id, budget=configuration.budget)
             recorded(submitted)
             async with anyio.create_task_group() as group:
                 port.spawn(group, node.run, name="node")
                 await node.ready.wait()
-                journal = _Journal(store, submitted.address, told)
+                journal = Journal(store, submitted.address, told)
                 runs = Runs(operations.client, app.runs)
-                await _follow(runs, submitted.run_id, journal, seconds=seconds, port=port)
+                await _follow(runs, submitted.run_id, journal, heard, seconds=seconds, port=port)
                 node.stop()
             return await operations.run(submitted.address)
 
@@ -84,10 +90,14 @@ def _interrupted_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-async def _follow(runs: Runs, run_id: str, journal: "_Journal", *, seconds: float, port: Port) -> None:
+async def _follow(
+    runs: Runs, run_id: str, journal: Journal, heard: Heard | None, *, seconds: float, port: Port
+) -> None:
     """Tell the events of a run until it rests, all of them."""
     async with anyio.create_task_group() as group:
         port.spawn(group, journal.follow, port, name="follow")
+        if heard is not None:
+            port.spawn(group, _listen, runs, run_id, journal, heard, name="listen")
         try:
             await runs.rest(run_id, seconds=seconds)
         except TimeoutError:
@@ -99,26 +109,10 @@ async def _follow(runs: Runs, run_id: str, journal: "_Journal", *, seconds: floa
     await journal.look()
 
 
-class _Journal:
-    """Reads on in a journal."""
-
-    def __init__(self, store: Store, address: str, told: Told) -> None:
-        self._store = store
-        self._address = address
-        self._told = told
-        self._seen = 0
-
-    async def look(self) -> bool:
-        """Tell what is new; whether there was anything."""
-        rows = await self._store.journal(self._address, after=self._seen)
-        for row in rows:
-            self._seen = row.seq
-            self._told(Recorded(row.seq, row.at, row.node, row.type, decode_tagged(row.type, row.body)))
-        return bool(rows)
-
-    async def follow(self, port: Port) -> None:
-        """For ever; looks ever more seldom while nothing happens."""
-        pause = FIRST_LOOK_SECONDS
-        while True:
-            pause = FIRST_LOOK_SECONDS if await self.look() else min(2 * pause, CAP_LOOK_SECONDS)
-            await port.sleep(pause)
+async def _listen(runs: Runs, run_id: str, journal: Journal, heard: Heard) -> None:
+    step = 0
+    async for delta in watch(runs, run_id):
+        if delta.step != step:
+            step = delta.step
+            await journal.look()  # that the model was asked is told before what it says
+        heard(delta)

@@ -3,11 +3,13 @@
 Nothing is left out and nothing is shortened. What comes from models, tools and people stands behind a bar (`│`), line
 by line, so that no text in it can pass for a line of ours. Pure: the lines carry a style's name and no colour, and have
 not been through `safe`, which is the printer's business.
+
+Neighbours: `trace_marks` finds the waits and the changes of node, which stand between the lines of the events.
 """
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -49,31 +51,14 @@ from ..actors.agent.events import (
 from ..actors.agent.forking import AT_WORK
 from ..actors.agent.guard_events import GuardrailTriggered, PlanCommitted
 from ..actors.agent.runs import Recorded
-from .views import Trace, moment
-
-Style = Literal["title", "section", "event", "data", "good", "bad", "waits"]
-
-
-class Line(msgspec.Struct, frozen=True):
-    """One line, and how it may be dressed."""
-
-    text: str
-    style: Style = "event"
-
-
-def duration(seconds: float) -> str:
-    """A time span for people: `12 ms`, `3.2 s`, `4 min 05 s`, `3 h 12 min`, `2 d 4 h`."""
-    seconds = max(0.0, seconds)
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = int(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+from .operations.views import Trace, moment
+from .trace_marks import Marks, Move
+from .trace_summary import account_lines, moved_lines, spending_lines, waited_lines
+from .trace_text import Line as Line  # noqa: PLC0414 - whoever prints a trace imports this module
+from .trace_text import Style as Style  # noqa: PLC0414 - whoever prints a trace imports this module
+from .trace_text import block as block  # noqa: PLC0414 - whoever prints a trace imports this module
+from .trace_text import duration as duration  # noqa: PLC0414 - whoever prints a trace imports this module
+from .trace_text import json_block
 
 
 def trace_lines(trace: Trace, *, from_seq: int = 1, until: int | None = None) -> Iterator[Line]:
@@ -84,9 +69,20 @@ def trace_lines(trace: Trace, *, from_seq: int = 1, until: int | None = None) ->
         lines = list(teller.tell(recorded))
         if recorded.seq >= from_seq and (until is None or recorded.seq <= until):
             yield from lines
+    yield from footer(trace, teller.marks)
+
+
+def footer(trace: Trace, marks: Marks) -> Iterator[Line]:
+    """What waits now, where the time went, and what it cost, by model."""
+    yield Line("")
     if trace.run.why_still:
-        yield Line("")
         yield Line(f"now: {trace.run.why_still}", "waits")
+    for wait in marks.open_waits(trace.now) if trace.now else ():
+        yield Line(f"  call {wait.call} has waited {duration(wait.seconds)} so far: approval {wait.decision}", "waits")
+    for fork in trace.forks:
+        yield Line(f"fork  run {fork.run_id}, made by {fork.who} at {moment(fork.at)}", "section")
+    yield from account_lines(marks.account(trace.now))
+    yield from spending_lines(trace.spending)
 
 
 def header(trace: Trace) -> Iterator[Line]:
@@ -111,21 +107,11 @@ def _limits(budget: Budget) -> str:
     return ", ".join(f"{name} {value}" for name, value in limits.items()) or "none"
 
 
-def block(text: str) -> Iterator[Line]:
-    """Foreign text, behind a bar."""
-    for part in text.split("\n"):
-        yield Line(f"      │ {part}", "data")
-
-
-def json_block(value: Any) -> Iterator[Line]:
-    """A foreign value, behind a bar."""
-    return block(json.dumps(value, ensure_ascii=False, indent=2) if value else json.dumps(value))
-
-
 class Teller:
     """Tells events one by one; remembers when waits began."""
 
     def __init__(self) -> None:
+        self.marks = Marks()
         self._began: float | None = None
         self._since: dict[str, float] = {}
         self._node = 0
@@ -138,8 +124,8 @@ class Teller:
         if isinstance(event, LLMCallRequested):
             yield Line("")
             yield Line(f"iteration {event.step}", "section")
-        if self._node not in (0, recorded.node):
-            yield Line(f"  ── node {recorded.node} goes on where node {self._node} stopped ──", "waits")
+        for mark in self.marks.feed(recorded):
+            yield from moved_lines(mark) if isinstance(mark, Move) else waited_lines(mark)
         self._node = recorded.node
         lines = iter(self._told(event, at))
         first = next(lines, Line(f"{recorded.type}"))
@@ -238,9 +224,10 @@ class Teller:
             yield Line(f"model attempt {event.attempt} failed; {end}", "bad")
             yield from block(event.error)
         else:
-            mark = " [recovered]" if event.recovered else ""
+            mark = f" [recovered by node {self._node}]" if event.recovered else ""
             spent = f"{event.input_tokens:,} in, {event.output_tokens:,} out, {event.cost_usd:f} USD"
-            yield Line(f"model answered after {self._waited(key, at)}, attempt {event.attempt} ({spent}){mark}")
+            name = f"model {event.model}" if event.model else "model"
+            yield Line(f"{name} answered after {self._waited(key, at)}, attempt {event.attempt} ({spent}){mark}")
             if event.content:
                 yield from block(event.content)
             for asked in event.tool_calls:
@@ -261,9 +248,10 @@ class Teller:
             yield Line(f"{what}; {'the model is told' if event.final else 'tried again'}", "bad")
             yield from block(event.error)
         else:
-            marks = " [recovered]" if event.recovered else ""
+            marks = f" [recovered by node {self._node}]" if event.recovered else ""
             marks += " [had happened before: the provider knew the key]" if event.provider_dedup_hit else ""
             took = f"after {self._waited(key, at)}, attempt {event.attempt}"
+            took += f" ({duration(event.duration_ms / 1000)})" if event.duration_ms else ""
             yield Line(f"{name} completed {took}{marks}", "good")
             yield from json_block(event.result)
 

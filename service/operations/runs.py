@@ -1,31 +1,39 @@
 """What can be done from outside: list, show, submit, speak to, cancel, decide, verify. CLI, TUI and HTTP share it.
 
 Every operation is a read or a message; none needs a node in this process. Who acts is the authenticated principal; a
-label is what a principal calls itself, shown beside it and never trusted. A decision leaves its audit row in the same
-transaction; what else changes something goes as a message and is in the run's journal.
+label is what a principal calls itself, shown beside it and never trusted. What changes something goes as a message, and
+its audit row with it in the same transaction.
 """
 
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..actors.agent.budget import Budget
-from ..actors.agent.messages import ForkRun, StartChild, StartRun
-from ..actors.agent.recorded import recording_lines
-from ..actors.agent.runs import Runs, Verification
-from ..actors.app import App
-from ..actors.client import Client
-from ..mailbox.errors import UsageError
-from ..persistence.port import Port
-from ..persistence.rows import ActorRow, MessageView
-from ..persistence.store import Store
+from ...actors.client import Client
+from ...mailbox.errors import Conflict, MailboxFull, UsageError
+from ...persistence.operating import AuditEntry
+from ...persistence.port import Port
+from ...persistence.rows import ActorRow, MessageView
+from ...persistence.store import Store
 from .lookup import BEGINNINGS, KIND, WAITING, find_run, pool_of, run_id_of
-from .views import RunLine, RunList, RunView, Submitted, Trace, approval_view
+from .principal import Principal, Scope
+from .views import Fork, RunLine, RunList, RunView, RunWish, Submitted, Trace, approval_view
+
+if TYPE_CHECKING:
+    # What runs are made of is a third of a command's start, and most commands look at no run's inside.
+    from ...actors.agent.budget import Budget
+    from ...actors.agent.runs import Runs, Verification
+    from ...actors.app import App
 
 NUMBER_SECONDS = 600.0
 """For how long a command leases its client number: there are some thousands, and commands are many and short."""
 SCANNED = 10_000
 """How many runs a list looks at, at most."""
+MAX_NOTE_CHARS = 4_000
+"""Of what the audit trail keeps of a text; the whole of it is in the run's journal."""
+MAX_FORKS = 100
+"""Of a run, so many are named with it."""
 _PAGE = 1_000
 RECORDED = "recorded"
 """What a list says of a run that no node has taken yet."""
@@ -34,31 +42,53 @@ RECORDED = "recorded"
 class Operations:
     """The operations on one store, as one principal."""
 
-    def __init__(self, store: Store, principal: str, port: Port | None = None) -> None:
+    def __init__(self, store: Store, principal: Principal | str, port: Port | None = None) -> None:
+        """`principal`: by its name alone it may do everything, as a library's caller may."""
         self.store = store
-        self.principal = principal
+        self.who = principal if isinstance(principal, Principal) else Principal(principal)
         self.client = Client(store, port, number_seconds=NUMBER_SECONDS)
 
-    def _runs_at(self, address: str) -> Runs:
-        return Runs(self.client, pool_of(address))
+    @property
+    def principal(self) -> str:
+        """The name of who acts."""
+        return self.who.name
+
+    def require(self, scope: Scope) -> None:
+        """Go on only with this right. Raises NotAllowed."""
+        self.who.require(scope)
+
+    def entry(self, action: str, object: str, *, before: str = "", after: str = "", note: str = "") -> AuditEntry:
+        """What this principal does, as the audit trail has it."""
+        who, note = self.who, _storable(note[:MAX_NOTE_CHARS])
+        return AuditEntry(who.name, action, object, who.label, who.channel, who.host, before, after, note)
+
+    def _runs_at(self, address: str, entry: AuditEntry | None = None) -> "Runs":
+        from ...actors.agent.runs import Runs
+
+        client = self.client if entry is None else self.client.audited(entry)
+        return Runs(client, pool_of(address))
 
     # --- reading -----------------------------------------------------------------------------------------------
 
-    async def runs(self, *, limit: int = 50, status: str = "") -> RunList:
-        """The newest runs, of one status if given. Looks at SCANNED runs at most and says so."""
+    async def runs(self, *, limit: int = 50, status: str = "", wish: RunWish | None = None) -> RunList:
+        """The newest runs, those that fit `wish` (or have that status). Looks at SCANNED runs at most and says so."""
+        self.require("read")
+        wish = wish or RunWish(status)
         found: list[RunLine] = []
+        known: set[str] = set()
         seen, after = 0, ""
         while seen < SCANNED:
             page = await self.store.actors(kind=KIND, limit=_PAGE, after=after)
-            found += [line for line in map(_line, page) if not status or line.status == status]
+            found += [line for line in map(_line, page) if wish.fits(line)]
+            known |= {row.address for row in page}
             seen += len(page)
             if len(page) < _PAGE:
                 break
             after = page[-1].address
-        known = {line.address for line in found} if not status else set()
-        if status in ("", RECORDED):
+        if wish.status in ("", RECORDED):
             waiting = [view for begin in BEGINNINGS for view in await self.store.waiting(begin, limit=WAITING)]
-            found += [_recorded(view) for view in waiting if view.envelope.recipient not in known]
+            fresh = [_recorded(view) for view in waiting if view.envelope.recipient not in known]
+            found += [line for line in fresh if wish.fits(line)]
         found.sort(key=lambda line: (-line.started_at, line.run_id))
         return RunList(found[:limit], complete=seen < SCANNED and len(found) <= limit)
 
@@ -68,6 +98,7 @@ class Operations:
         Raises:
             RunNotFound; UsageError: several begin like that.
         """
+        self.require("read")
         return await self._view(await find_run(self.store, given))
 
     async def _view(self, address: str) -> RunView:
@@ -86,17 +117,34 @@ class Operations:
 
     async def trace(self, given: str) -> Trace:
         """One run with its whole journal. Raises as `run`."""
+        from .spending import spending
+
+        self.require("read")
         address = await find_run(self.store, given)
         events = await self._runs_at(address).events(run_id_of(address))
-        return Trace(await self._view(address), events)
+        rows = await self.store.audit(object=address, action="fork", limit=MAX_FORKS)
+        forks = [row for row in reversed(rows) if row.object == address and row.after]
+        return Trace(
+            await self._view(address),
+            events,
+            await self.store.now(),
+            await spending(self.store, address, [one.event for one in events]),
+            [Fork(row.after, row.at, row.who, row.note) for row in forks],
+        )
 
     async def recording(self, given: str) -> list[str]:
         """One run as the lines of a recording. Raises as `run`, and PastLost."""
+        from ...actors.agent.recorded import recording_lines
+
+        self.require("read")
         address = await find_run(self.store, given)
         return recording_lines(await self._runs_at(address).whole(run_id_of(address)))
 
-    async def verify(self, given: str) -> tuple[str, Verification]:
+    async def verify(self, given: str) -> "tuple[str, Verification]":
         """A run's id, and whether its state is the fold of its journal. Raises as `run`."""
+        from ...actors.agent.runs import Verification
+
+        self.require("read")
         address = await find_run(self.store, given)
         run_id = run_id_of(address)
         if await self.store.actor(address) is None:
@@ -106,7 +154,7 @@ class Operations:
     # --- changing ----------------------------------------------------------------------------------------------
 
     async def submit(
-        self, app: App, goal: str, *, run_id: str = "", client_id: str = "", budget: Budget | None = None
+        self, app: "App", goal: str, *, run_id: str = "", client_id: str = "", budget: "Budget | None" = None
     ) -> Submitted:
         """Record a run of an application; whoever serves it begins it. `budget`: None for the usual one.
 
@@ -116,6 +164,11 @@ class Operations:
             UsageError: no goal, or an id that cannot be part of an address. BadMessage: a goal that is too large.
             Conflict: the id or client id was used for another goal.
         """
+        from ...actors.agent.budget import Budget
+        from ...actors.agent.messages import StartRun
+        from ...actors.agent.runs import Runs
+
+        self.require("operate")
         if not goal.strip():
             raise UsageError("a run needs a goal: say what the agent shall do")
         if client_id and not run_id:
@@ -124,46 +177,69 @@ class Operations:
         run_id = run_id or self.client.port.token()
         start = StartRun(goal, budget or Budget(), system_prompt=app.system_prompt, requested_by=self.principal)
         address = runs.address(run_id)
-        new = await self.client.send(address, start, client_id=client_id or f"start {run_id}")
+        client = self.client.audited(self.entry("submit", address, note=goal))
+        try:
+            new = await client.send(address, start, client_id=client_id or f"start {run_id}")
+        except Conflict as error:
+            if client_id or isinstance(error, MailboxFull):
+                raise
+            raise Conflict(
+                f"there is a run {run_id} with another goal, budget or system prompt; take another id, or look at it: "
+                f"`callboard show {run_id}`"
+            ) from error
         return Submitted(run_id, address, new)
 
     async def tell(self, given: str, text: str) -> str:
         """Say something to a live run; its id. Raises as `run`, and Conflict where it has ended."""
+        self.require("operate")
         if not text.strip():
             raise UsageError("expected something to say, got nothing")
         address = await find_run(self.store, given)
-        await self._runs_at(address).tell(run_id_of(address), text, by=self.principal)
+        await self._runs_at(address, self.entry("tell", address, note=text)).tell(
+            run_id_of(address), text, by=self.principal
+        )
         return run_id_of(address)
 
     async def fork(
         self, given: str, at: int | None = None, *, run_id: str = "", say: str = "", note: str = ""
     ) -> tuple[str, str]:
         """Record a run that goes on from event `at` of another one; the ids of both. Raises as `Runs.fork`."""
+        self.require("operate")
         address = await find_run(self.store, given)
         origin = run_id_of(address)
-        runs = self._runs_at(address)
+        run_id = run_id or self.client.port.token()  # chosen here, so that the audit row names the fork
+        runs = self._runs_at(address, self.entry("fork", address, after=run_id, note=note or say))
         new = await runs.fork(origin, at, new_id=run_id, say=say, note=note, by=self.principal)
         return origin, new
 
     async def cancel(self, given: str, *, reason: str = "") -> str:
         """Ask a run to begin nothing more and end; its id. Raises as `tell`."""
+        self.require("operate")
         address = await find_run(self.store, given)
-        await self._runs_at(address).cancel(run_id_of(address), by=self.principal, reason=reason)
+        runs = self._runs_at(address, self.entry("cancel", address, note=reason))
+        await runs.cancel(run_id_of(address), by=self.principal, reason=reason)
         return run_id_of(address)
+
+
+def _storable(text: str) -> str:
+    """A text as a database can keep it: the message itself carries what this replaces."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _recorded(view: MessageView) -> RunLine:
     """A run that no node has taken yet, as the message that starts it says."""
+    from ...actors.agent.messages import ForkRun, StartChild, StartRun
+
     start, address = view.envelope.message(), view.envelope.recipient
     line = RunLine(run_id_of(address), address, RECORDED, "", started_at=view.sent_at)
     match start:
         case ForkRun():
             goal, origin = str(start.state.get("goal", "")), run_id_of(start.origin)
-            return msgspec.structs.replace(line, goal=goal[:200], origin=origin)
-        case StartChild():
-            return msgspec.structs.replace(line, goal=start.start.goal[:200])
-        case StartRun():
-            return msgspec.structs.replace(line, goal=start.goal[:200])
+            return msgspec.structs.replace(line, goal=goal[:200], origin=origin, requested_by=start.requested_by)
+        case StartChild(start=first) | (StartRun() as first):
+            return msgspec.structs.replace(
+                line, goal=first.goal[:200], requested_by=first.requested_by, agent=first.agent
+            )
     return line
 
 
@@ -182,5 +258,7 @@ def _line(row: ActorRow) -> RunLine:
         started_at=float(summary.get("started_at", 0.0)),
         waits_for=str(summary.get("waits_for", "")),
         origin=str(summary.get("origin", "")),
+        requested_by=str(summary.get("requested_by", "")),
+        agent=str(summary.get("agent", "")),
         detail=row.reason if stopped else str(summary.get("detail", "")),
     )

@@ -10,11 +10,10 @@ from typing import Literal
 
 import msgspec
 
-from ..actors import bonds
-from ..actors.schemas import can
-from ..mailbox.address import parent_of
-from ..persistence.rows import ENDED, ActorRow, Decision, Member, MessageView, Timer, signatures_of
-from .trace import duration
+from ...actors import bonds
+from ...mailbox.address import parent_of
+from ...persistence.rows import ENDED, ActorRow, Decision, Member, MessageView, Timer, signatures_of
+from ..trace_text import duration
 from .views import barred
 
 Kind = Literal["moves", "waits", "stuck", "ended"]
@@ -22,6 +21,11 @@ Kind = Literal["moves", "waits", "stuck", "ended"]
 stuck: nothing goes on before somebody does something. ended: there is nothing more to come."""
 
 _LANES = ("system", "reply", "normal")
+_IN_LINE = ("ready", "scheduled", "retrying")
+"""States in which a message keeps back what is behind it in its lane."""
+_FULL = "MailboxIsFull"
+SILENT_SECONDS = 10.0
+"""A node that was not heard of for so long is not at work."""
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -59,12 +63,14 @@ def actor_why(facts: Facts) -> Why:
     ready = [view for view in facts.waiting if view.state != "stashed"]
     if row is not None and row.status in ENDED:
         return Why("ended", _said(row) if row.reason else row.status)
+    unserved = None
     if ready or facts.calls or (row is not None and row.status == "active" and facts.timers):
         unserved = _unserved(facts)
-        if unserved is not None:
-            return unserved
     if row is not None and row.status != "active":
-        return _standing(row, facts)
+        standing = _standing(row, facts)
+        return standing if unserved is None else _both(standing, unserved)
+    if unserved is not None:
+        return unserved
     if ready:
         return _head(ready[0], facts)
     if facts.calls:
@@ -72,6 +78,11 @@ def actor_why(facts: Facts) -> Why:
     if row is None:
         return Why("waits", "there is no actor here yet; its first message makes it")
     return _idle(row, facts)
+
+
+def _both(first: Why, then: Why) -> Why:
+    """Of two things that are in the way the one that was meant to be, and that the other is there, too."""
+    return Why("stuck", f"{first.text}; besides, {then.text}", first.way_out or then.way_out)
 
 
 def message_why(view: MessageView, facts: Facts) -> Why:
@@ -107,7 +118,7 @@ def _unserved(facts: Facts) -> Why | None:
             f"no node serves shard {facts.shard}, where {facts.address} lives",
             "start one: callboard daemon APP",
         )
-    if owner.status == "dead" or owner.beat_age_seconds > 10.0:
+    if owner.status == "dead" or owner.beat_age_seconds > SILENT_SECONDS:
         return Why(
             "stuck",
             f"{_node(owner)} serves shard {facts.shard} and was last heard {duration(owner.beat_age_seconds)} ago",
@@ -154,31 +165,61 @@ def _in_line(view: MessageView, facts: Facts) -> Why:
     before = [
         other
         for other in facts.waiting
-        if other.state in ("ready", "retrying") and other.envelope.lane == envelope.lane and _older(other, view)
+        if other.state in _IN_LINE and other.envelope.lane == envelope.lane and _older(other, view)
     ]
     if before:
         first = before[0]
         behind = f"behind {len(before)} older of the {_LANES[envelope.lane]} lane; first {_name(first)}"
         told = _in_line(first, facts)
         return Why(told.kind, f"{behind}: {told.text}", told.way_out)
-    if view.state == "retrying":
+    if view.state == "scheduled":
         return Why(
-            "waits",
-            f"attempt {envelope.failures + 1} in {duration(envelope.delay_seconds)}, "
-            f"after {envelope.last_error or 'a failure'}",
+            "waits", f"scheduled: not before {duration(envelope.delay_seconds)} from now; its lane waits with it"
         )
+    if view.state == "retrying":
+        return _again(view)
     if facts.owner is not None and not _readable(view, facts.owner):
         return Why(
             "stuck",
             f"{_node(facts.owner)} does not know {envelope.type} in version {envelope.version}",
             "deploy a version that does",
         )
-    higher = [o for o in facts.waiting if o.state in ("ready", "retrying") and o.envelope.lane < envelope.lane]
+    higher = [o for o in facts.waiting if o.state in _IN_LINE and o.envelope.lane < envelope.lane]
     if higher:
         lanes = {other.envelope.lane for other in higher}
         return Why("moves", f"after {len(higher)} of the {' and '.join(_LANES[lane] for lane in sorted(lanes))} lane")
     waited = facts.now - view.sent_at
-    return Why("moves", f"next, or in a handler right now; it came {duration(waited)} ago")
+    where = "" if facts.owner is None else f" of {_node(facts.owner)}"
+    return Why("moves", f"next, or in a handler{where} right now; it came {duration(waited)} ago")
+
+
+def _again(view: MessageView) -> Why:
+    """Of a message that failed and is tried again."""
+    envelope = view.envelope
+    text = f"attempt {envelope.failures + 1} in {duration(envelope.delay_seconds)}, after "
+    if envelope.last_error.startswith(_FULL):
+        return Why(
+            "waits",
+            f"held back: it sends to a mailbox that is full; {text}{envelope.last_error}",
+            "callboard mailbox --order depth, to see what fills it",
+        )
+    return Why("waits", f"{text}{envelope.last_error or 'a failure'}")
+
+
+def in_turn(view: MessageView, facts: Facts) -> bool:
+    """Whether a message is being handled, as far as rows can tell: a call that is noted as begun; or what is next in a
+    mailbox whose actor works, on a node that is there, and that is no sooner than it can begin."""
+    if view.state != "ready" or _unserved(facts) is not None or facts.owner is None:
+        return False
+    if view.envelope.started:
+        return True
+    row = facts.row
+    if view.envelope.recipient != facts.address or (row is not None and row.status != "active"):
+        return False
+    if view.envelope.losses >= 2 or not _readable(view, facts.owner):
+        return False
+    first = next((other for other in facts.waiting if other.state in _IN_LINE), None)
+    return first is not None and first.envelope.id == view.envelope.id
 
 
 def _older(one: MessageView, other: MessageView) -> bool:
@@ -191,7 +232,7 @@ def _held(view: MessageView, facts: Facts) -> Why:
         return Why("waits", "held for a decision that was made; its actor is about to act on it")
     if decision.kind == "in-doubt":
         return Why(
-            "stuck",
+            "waits",
             f"in doubt: whether {decision.tool} happened is not known ({decision.reason})",
             f"callboard approvals show {decision.id}",
         )
@@ -202,7 +243,8 @@ def _held(view: MessageView, facts: Facts) -> Why:
         text = f"{decision.tool} was approved by {decision.decided_by} and goes in {left}"
         return Why("waits", text, f"callboard take-back {decision.id}, to stop it")
     text = f"{decision.tool} waits for {_people(decision)}: {decision.reason}"
-    return Why("stuck", text, f"callboard approvals show {decision.id}")
+    # Not "stuck": `actors --stuck` leaves out what only waits for people, which `approvals` lists.
+    return Why("waits", text, f"callboard approvals show {decision.id}")
 
 
 def _people(decision: Decision) -> str:
@@ -268,6 +310,8 @@ def _idle(row: ActorRow, facts: Facts) -> Why:
 
 
 def _readable(view: MessageView, owner: Member) -> bool:
+    from ...actors.schemas import can  # brings the whole runtime with it
+
     return not owner.capabilities or can(owner.capabilities, view.envelope.type, view.envelope.version)
 
 

@@ -6,14 +6,17 @@ can tell what it holds: `{"schema": "callboard.run/1", ...}`. Fields are only ad
 
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..actors.agent.runs import Recorded
-from ..actors.agent.state import RunState
-from ..persistence.rows import ActorStatus, Decision, Signature, editors_of, signatures_of
+from ...persistence.rows import ActorStatus, Decision, Signature, editors_of, signatures_of
 from .money import Money, sums_in
+
+if TYPE_CHECKING:
+    from ...actors.agent.runs import Recorded
+    from ...actors.agent.state import RunState
+    from .spending import Spend
 
 
 class RunLine(msgspec.Struct, frozen=True):
@@ -31,6 +34,28 @@ class RunLine(msgspec.Struct, frozen=True):
     detail: str = ""
     origin: str = ""
     """Id of the run that it was forked from."""
+    requested_by: str = ""
+    agent: str = ""
+    """Which agent of the desk it is; "": the desk's own."""
+
+
+class RunWish(msgspec.Struct, frozen=True):
+    """Which runs a list shall have; all that is given has to fit."""
+
+    status: str = ""
+    since: float = 0.0
+    """Begun at that time or later, in seconds since 1970."""
+    requested_by: str = ""
+    agent: str = ""
+
+    def fits(self, line: RunLine) -> bool:
+        """Whether a run is one of them."""
+        return (
+            self.status in ("", line.status)
+            and line.started_at >= self.since
+            and self.requested_by in ("", line.requested_by)
+            and self.agent in ("", line.agent)
+        )
 
 
 class RunList(msgspec.Struct, frozen=True):
@@ -85,6 +110,11 @@ class ApprovalView(msgspec.Struct, frozen=True):
     diff: list[dict[str, Any]] = []
     """What an edit changed."""
 
+    def open_to(self, name: str) -> bool:
+        """Whether this principal may approve it: no policy wants somebody else, and they have not approved before."""
+        signed = any(one.by == name for one in self.approved_by)
+        return self.status == "pending" and not signed and name not in self.may_not_approve
+
     @property
     def missing(self) -> int:
         """How many people still have to approve."""
@@ -96,7 +126,7 @@ class RunView(msgspec.Struct, frozen=True):
 
     run_id: str
     address: str
-    state: RunState
+    state: "RunState"
     actor_status: ActorStatus | None
     """None while no node has taken it."""
     actor_reason: str
@@ -111,6 +141,8 @@ class RunView(msgspec.Struct, frozen=True):
         if self.actor_status is None:
             return "recorded; it begins when a node serves it"
         if self.actor_status != "active":
+            if self.actor_reason.startswith(self.actor_status):
+                return self.actor_reason  # `paused by ann: …`
             return f"{self.actor_status}: {self.actor_reason or 'no reason was given'}"
         if self.state.status == "awaiting_approval":
             if not self.approvals:
@@ -119,11 +151,25 @@ class RunView(msgspec.Struct, frozen=True):
         return ""
 
 
+class Fork(msgspec.Struct, frozen=True):
+    """A run that somebody made of another one."""
+
+    run_id: str
+    at: float
+    who: str
+    note: str = ""
+
+
 class Trace(msgspec.Struct, frozen=True):
     """A run with its whole journal."""
 
     run: RunView
-    events: list[Recorded]
+    events: "list[Recorded]"
+    now: float = 0.0
+    """The store's time when it was read."""
+    spending: "list[Spend]" = []
+    forks: list[Fork] = []
+    """Those that were made of it, oldest first."""
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -188,9 +234,12 @@ def moment(seconds: float) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def run_document(view: RunView) -> dict[str, Any]:
-    """`callboard.run/1`."""
+def run_document(view: RunView, spent: "list[Spend] | None" = None) -> dict[str, Any]:
+    """`callboard.run/1`; with what it spent by model where that was asked for."""
+    from .spending import spending_document
+
     state = view.state
+    more = {} if spent is None else {"spending": spending_document(spent)}
     return {
         "schema": "callboard.run/1",
         "run_id": view.run_id,
@@ -212,6 +261,7 @@ def run_document(view: RunView) -> dict[str, Any]:
         "final_answer": state.final_answer,
         "failure": {"reason": state.failure_reason, "detail": state.failure_detail} if state.failure_reason else None,
         "approvals": [approval_document(one) for one in view.approvals],
+        **more,
     }
 
 
@@ -233,13 +283,32 @@ def approval_document(view: ApprovalView) -> dict[str, Any]:
 
 def trace_document(trace: Trace) -> dict[str, Any]:
     """`callboard.replay/1`."""
-    events = [
-        {"seq": e.seq, "at": moment(e.at), "node": e.node, "type": e.type, "event": _body(e)} for e in trace.events
-    ]
-    return {"schema": "callboard.replay/1", "run": run_document(trace.run), "events": events}
+    from ..trace_marks import read_marks
+    from .spending import spending_document
+
+    marks, waits, moves = read_marks(trace.events)
+    return {
+        "schema": "callboard.replay/1",
+        "run": run_document(trace.run),
+        "events": [_event(one) for one in trace.events],
+        "waits": [msgspec.to_builtins(one) for one in [*waits, *marks.open_waits(trace.now)]],
+        "moves": [msgspec.to_builtins(one) for one in moves],
+        "account": msgspec.to_builtins(marks.account(trace.now)),
+        "spending": spending_document(trace.spending),
+        "forks": [{**msgspec.to_builtins(one), "at": moment(one.at)} for one in trace.forks],
+    }
 
 
-def _body(recorded: Recorded) -> dict[str, Any]:
+def event_document(recorded: "Recorded") -> dict[str, Any]:
+    """`callboard.event/1`."""
+    return {"schema": "callboard.event/1", **_event(recorded)}
+
+
+def _event(e: "Recorded") -> dict[str, Any]:
+    return {"seq": e.seq, "at": moment(e.at), "node": e.node, "type": e.type, "event": _body(e)}
+
+
+def _body(recorded: "Recorded") -> dict[str, Any]:
     body: dict[str, Any] = msgspec.to_builtins(recorded.event, str_keys=True)
     body.pop("type", None)
     return body

@@ -2,7 +2,8 @@
 
 Whoever approves a payment types its amount again: a habit of pressing enter cannot do that, nor can a script that was
 written for another amount. A sum is read in one way only: as it is shown. `amount_cents: 12900` is shown, and typed, as
-129.00; `amount: 480` as 480 (480.00 is the same number).
+129.00; `amount: 480` as 480 (480.00 is the same number). What looks like a sum and is no number (`"480,00"`, `"1e99"`,
+`"480 EUR"`) is repeated as the text that it is: the tool may read it, whatever we can.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..mailbox.errors import UsageError
+from ...mailbox.errors import UsageError
 
 _SUMS = {
     "amount", "charge", "cost", "credit", "debit", "fee", "payment", "payout", "price", "refund", "sum", "tip", "total"
@@ -35,6 +36,37 @@ class Money(msgspec.Struct, frozen=True):
     def shown(self) -> str:
         """As people read and type it."""
         return f"{self.value:f}"
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """A text in the place of a sum that is none we can read."""
+
+    field: str
+    text: str
+
+
+_WORDS_OF_MONEY = re.compile(r"[\s€$£¥₹']|(?:chf|dollars?|euros?|eur|gbp|jpy|pounds?|usd)", re.IGNORECASE)
+_NUMERIC = re.compile(r"[-+]?(?:[\d.,_]*\d[\d.,_]*(?:e[-+]?\d+)?|s?nan\d*|inf(?:inity)?)", re.IGNORECASE)
+
+
+def unread_in(arguments: Any) -> list[Unread]:
+    """Every text that stands where a sum of money does, looks like one, and cannot be read as a number."""
+    return list(_walk_unread(arguments, ""))
+
+
+def _walk_unread(value: Any, path: str) -> Iterator[Unread]:
+    if isinstance(value, dict):
+        priced = any(str(key).lower() == "currency" for key in value)
+        for key, inner in value.items():
+            place = f"{path}.{key}" if path else str(key)
+            if isinstance(inner, str) and _unit(str(key), priced=priced) is not None:
+                if _number(inner) is None and _NUMERIC.fullmatch(_WORDS_OF_MONEY.sub("", inner)):
+                    yield Unread(place, inner)
+            else:
+                yield from _walk_unread(inner, place)
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            yield from _walk_unread(inner, f"{path}[{position}]")
 
 
 def sums_in(arguments: Any) -> list[Money]:
@@ -90,25 +122,38 @@ def read_amount(text: str) -> Decimal | None:
     return number if isinstance(exponent, int) and abs(exponent) <= _MAX_DIGITS else None
 
 
-def require_repeated(sums: Sequence[Money], typed: Sequence[str], *, whose: str) -> None:
-    """Return if `typed` are exactly these sums, in any order.
+def require_repeated(sums: Sequence[Money], typed: Sequence[str], *, whose: str, unread: Sequence[Unread] = ()) -> None:
+    """Return if `typed` are exactly these sums, in any order, and the texts of `unread`. `whose`: the id of their
+    approval.
 
     Raises:
         UsageError: some are missing, are other sums, or are no numbers; nothing may be done then.
     """
+    look = f"look at it: `callboard approvals show {whose}`"
+    whose = f"approval {whose}"
+    typed = list(typed)
+    for one in unread:
+        if one.text not in typed:
+            raise UsageError(
+                f"{whose}: {one.field} is {one.text[:40]!r}, which cannot be read as a sum; {look} and repeat it "
+                "letter by letter with --amount, or have it changed with `callboard edit`"
+            )
+        typed.remove(one.text)
     if sums and not typed:
         fields = ", ".join(one.field for one in sums)
         raise UsageError(
-            f"{whose} moves money ({fields}), and its amount was not repeated; look at it (callboard approvals show) "
-            "and give --amount with what is shown there"
+            f"{whose} moves money ({fields}), and its amount was not repeated; {look} and give --amount with what is "
+            "shown there"
         )
     given = []
     for text in typed:
         number = read_amount(text)
         if number is None:
-            raise UsageError(f"--amount: expected a number such as 480.00, got {text[:40]!r}; nothing was decided")
+            raise UsageError(
+                f"--amount: expected a number such as 480.00, got {text[:40]!r}; nothing was decided; {look}"
+            )
         given.append(number)
     if sorted(given) != sorted(one.value for one in sums):
         typed_text = ", ".join(f"{number:f}" for number in given)
         real = ", ".join(f"{one.shown} ({one.field})" for one in sums) or "no amount"
-        raise UsageError(f"{whose} is about {real}, not {typed_text}; nothing was decided")
+        raise UsageError(f"{whose} is about {real}, not {typed_text}; nothing was decided; {look}")

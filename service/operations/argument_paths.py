@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
-from ..mailbox.errors import UsageError
+from ...mailbox.errors import UsageError
 
 REMOVED: Final = object()
 """Stands for a value that is to be taken out."""

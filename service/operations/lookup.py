@@ -6,10 +6,9 @@ at what it did. Every look-up is a step into an index: its cost does not grow wi
 
 from urllib.parse import quote
 
-from ..actors.agent.runs import RunNotFound
-from ..mailbox.address import family_of, key_of, parse
-from ..mailbox.errors import UsageError
-from ..persistence.store import Store
+from ...mailbox.address import family_of, key_of, parse
+from ...mailbox.errors import NotFound, UsageError
+from ...persistence.store import Store
 
 KIND = "run"
 START = "run.start"
@@ -33,7 +32,7 @@ async def find_run(store: Store, given: str) -> str:
     if given.startswith("/"):
         return await _exact(store, parse(given))
     if not is_text(given):
-        raise RunNotFound(f"no run {given[:80]!r}; `callboard runs` lists them")
+        raise _not_found(repr(given[:80]))
     key = quote(given, safe="")
     found: list[str] = []
     for pool in await pools(store):
@@ -47,7 +46,7 @@ async def find_run(store: Store, given: str) -> str:
         names = ", ".join(run_id_of(address) for address in found[:_SHOWN])
         more = ", …" if len(found) > _SHOWN else ""
         raise UsageError(f"{given!r} is the beginning of several runs: {names}{more}; give more of it")
-    raise RunNotFound(f"no run {given[:80]!r}; `callboard runs` lists them")
+    raise _not_found(repr(given[:80]))
 
 
 async def pools(store: Store) -> list[str]:
@@ -61,6 +60,12 @@ async def pools(store: Store) -> list[str]:
         found.append(pool)
         after = f"{pool}:{LAST}"
     return [*found, *sorted(recorded - {"", *found})]
+
+
+def _not_found(which: str) -> NotFound:
+    from ...actors.agent.runs import RunNotFound  # most commands find their run, and need none of what it is made of
+
+    return RunNotFound(f"no run {which}; `callboard runs` lists them")
 
 
 def is_text(given: str) -> bool:
@@ -80,7 +85,7 @@ def run_id_of(address: str) -> str:
 
 async def _exact(store: Store, address: str) -> str:
     if key_of(address) is None or not await _exists(store, address):
-        raise RunNotFound(f"no run at {address}; `callboard runs` lists them")
+        raise _not_found(f"at {address}")
     return address
 
 

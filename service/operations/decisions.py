@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..actors.agent.runs import NotAwaiting, Runs
-from ..mailbox.errors import AlreadyDecided, CallboardError, Conflict, NotFound, StoreUnavailable, UsageError
-from ..persistence.rows import Decision, DecisionStatus, Verdict
+from ...actors.agent.text import row_text
+from ...mailbox.errors import AlreadyDecided, CallboardError, Conflict, NotFound, StoreUnavailable, UsageError
+from ...persistence.rows import Decision, DecisionStatus, Verdict
 from .argument_paths import with_changes
 from .lookup import find_run, is_text, run_id_of
-from .money import require_repeated
-from .operations import Operations
+from .money import require_repeated, unread_in
+from .runs import Operations
 from .views import ApprovalView, approval_view, moment
 
 MIN_DIGEST_CHARS = 12
@@ -50,10 +50,11 @@ class Decisions:
     def __init__(self, operations: Operations) -> None:
         self.store = operations.store
         self.client = operations.client
-        self.principal = operations.principal
+        self.who = operations.who
 
     async def list(self, *, status: DecisionStatus | None = "pending", limit: int = 100) -> list[ApprovalView]:
         """Approvals, oldest first; those that wait unless another status (None: any) is asked for."""
+        self.who.require("read")
         rows = await self.store.decisions(status=status, limit=limit)
         return [_view(row) for row in rows]
 
@@ -64,6 +65,10 @@ class Decisions:
         Raises:
             NotFound: neither. Conflict: the run waits for none, or for several and `call` does not say which.
         """
+        self.who.require("read")
+        return await self._find(given, call=call, status=status)
+
+    async def _find(self, given: str, *, call: int | None = None, status: DecisionStatus = "pending") -> ApprovalView:
         row = await self.store.decision(given) if given.strip() and is_text(given) else None
         if row is not None and (call is None or row.call == str(call)):
             return _view(row)
@@ -72,7 +77,7 @@ class Decisions:
         except NotFound:
             run, _, number = given.rpartition(".")  # RUN.CALL, whatever pool the run is in
             if run and call is None and number.isdecimal() and len(number) < 10:
-                return await self.find(run, call=int(number), status=status)
+                return await self._find(run, call=int(number), status=status)
             raise NotFound(f"no approval and no run {given[:80]!r}; `callboard approvals` lists what waits") from None
         # Those first: a long run has more decisions than are looked at, but few of one status at a time.
         rows = await self.store.decisions(run=address, status=status, limit=1_000)
@@ -84,22 +89,32 @@ class Decisions:
         """Decide one gated call; how it is recorded. Where several people have to approve, it is pending until then.
 
         Raises:
-            NotFound, Conflict: as `find`. UsageError: the call lets money go, and its sums were not repeated. Conflict:
-            the digest is another one. NotAllowed: a policy wants somebody else. AlreadyDecided, Expired: somebody, or
-            time, was first.
+            NotAllowed: without the scope `approve`; or a policy wants somebody else. NotFound, Conflict: as `find`.
+            UsageError: the call lets money go, and its sums were not repeated. Conflict:
+            the digest is another one. AlreadyDecided, Expired: somebody, or time, was first.
         """
+        self.who.require("approve")
         _require_words(answer.note, answer.label)
-        view = await self.find(given, call=call)
+        view = await self._find(given, call=call)
         await self._require_pending(view)
         _require_digest(view, answer.expect_digest)
         if answer.lets_go(view) or answer.amounts:
-            require_repeated(view.money, answer.amounts, whose=f"approval {view.id}")
-        verdict = Verdict(view.id, answer.status, view.digest, self.principal, answer.note, label=answer.label)
+            require_repeated(view.money, answer.amounts, unread=unread_in(view.arguments), whose=view.id)
+        verdict = Verdict(
+            view.id,
+            answer.status,
+            view.digest,
+            self.who.name,
+            row_text(answer.note, MAX_NOTE_CHARS),
+            label=row_text(answer.label) or self.who.label,
+            channel=self.who.channel,
+            host=self.who.host,
+        )
         try:
             return _view(await self.client.decide(verdict))
         except AlreadyDecided:
             # Somebody was first between the two; the row says who, and whether it was time.
-            await self._require_pending(await self.find(view.id))
+            await self._require_pending(await self._find(view.id))
             raise
 
     async def decide_many(self, wanted: Sequence[tuple[str, Answer]]) -> "Outcomes":
@@ -122,11 +137,22 @@ class Decisions:
         """Take back an approval in its release hold: it is pending again, and nobody has approved it.
 
         Raises:
-            NotFound, Conflict: as `find`; or there is no approval. AlreadyDecided: it was let go, and when.
+            NotAllowed: without the scope `approve`. NotFound, Conflict: as `find`; or there is no approval.
+            AlreadyDecided: it was let go, and when.
         """
+        self.who.require("approve")
         _require_words(note, label)
-        view = await self.find(given, call=call, status="approved")
-        return _view(await self.client.take_back(view.id, self.principal, note=note, label=label))
+        view = await self._find(given, call=call, status="approved")
+        who = self.who
+        taken = self.client.take_back(
+            view.id,
+            who.name,
+            note=row_text(note, MAX_NOTE_CHARS),
+            label=row_text(label) or who.label,
+            channel=who.channel,
+            host=who.host,
+        )
+        return _view(await taken)
 
     async def edit(
         self, given: str, changed: Mapping[str, Any], wish: Answer, *, call: int | None = None, seconds: float = 0.0
@@ -137,18 +163,28 @@ class Decisions:
         Raises:
             as `decide`; UsageError: a path that leads nowhere. BadMessage: arguments that are too large.
         """
+        self.who.require("approve")
         _require_words(wish.note, wish.label)
-        view = await self.find(given, call=call)
+        view = await self._find(given, call=call)
         await self._require_pending(view)
         _require_digest(view, wish.expect_digest)
         arguments = with_changes(view.arguments, changed)
         try:
             old = await self.client.edit(
-                view.id, arguments, self.principal, digest=view.digest, note=wish.note, label=wish.label
+                view.id,
+                arguments,
+                self.who.name,
+                digest=view.digest,
+                note=row_text(wish.note, MAX_NOTE_CHARS),
+                label=row_text(wish.label) or self.who.label,
+                channel=self.who.channel,
+                host=self.who.host,
             )
         except AlreadyDecided:
-            await self._require_pending(await self.find(view.id))
+            await self._require_pending(await self._find(view.id))
             raise
+        from ...actors.agent.runs import Runs
+
         pool = old.run.rpartition(":")[0]
         new = await Runs(self.client, pool).replacement(old, seconds=seconds)
         return _view(old), None if new is None else _view(new)
@@ -163,8 +199,10 @@ class Decisions:
             when = f" at {moment(view.decided_at)}" if view.decided_at else ""
             rows = await self.store.decisions(run=view.run_address, limit=1_000)
             anew = next((row.id for row in reversed(rows) if row.replaces == view.id), "")
-            more = f"it is asked anew as {anew}: look at that" if anew else "a decision is made once"
-            raise AlreadyDecided(f"approval {view.id} was {view.status} by {who}{when}; {more}")
+            more = f"it is asked anew as {anew}" if anew else "a decision is made once"
+            look = f"`callboard approvals show {anew or view.id}`"
+            was = "approved" if view.status == "released" else view.status
+            raise AlreadyDecided(f"approval {view.id} was {was} by {who}{when}; {more}: {look}")
 
 
 @dataclass(frozen=True)
@@ -185,6 +223,8 @@ def _require_words(note: str, label: str) -> None:
 
 
 def _meant(rows: Sequence[Decision], run_id: str, call: int | None, status: DecisionStatus) -> Decision:
+    from ...actors.agent.runs import NotAwaiting
+
     named = [row for row in rows if call is None or row.call == str(call)]
     pending = [row for row in named if row.status == status]
     if len(pending) == 1:
