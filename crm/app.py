@@ -7,8 +7,9 @@
       desk                  supervisor of the agents
         agent:RUN           one run for each ticket
 
-The tools connect under the desk's own database role, which has no rights on the runtime's schema. Without a model of
-its own the desk works offline with `DeskModel`, which reads the policy and the tools' results.
+The tools work under the desk's own database role, which has no rights on the runtime's schema: as the user of CRM_DSN
+where the environment has one, so that there is no way back, else by SET ROLE. Without a model of its own the desk works
+offline with `DeskModel`, which reads the policy and the tools' results.
 """
 
 import json
@@ -49,6 +50,9 @@ from .tools import desk_tools
 
 AGENTS = "/crm/desk/agent"
 MAX_TICKETS = 1_000
+OWN_DSN = "CRM_DSN"
+"""Variable of the environment: how the desk's tools connect, as a user that was granted the desk's role and no other. A
+variable, because it may hold a password."""
 DESK_RULES = Rules(classifier=RuleClassifier(), guardrail=GUARDRAIL, guardrails=GUARDRAILS)
 """What `callboard.toml` does not say otherwise: a short question gets a small budget."""
 PARTS = Parts(model="/crm/model", tool="/crm/tool", approvals="/crm/approvals")
@@ -73,7 +77,8 @@ async def open_desk(surroundings: Surroundings) -> AsyncIterator[Supervisor]:
             await make_tickets(owner, _whole(count), only_first=True)
     hang = surroundings.options.get("hang_once")
     after_effect = _hang_once(Path(hang)) if hang else None
-    async with await Database.open(surroundings.dsn, role=installation.role) as database:
+    own = os.environ.get(OWN_DSN, "")
+    async with await Database.open(own or surroundings.dsn, role=None if own else installation.role) as database:
         rules = configured(surroundings.configuration, DESK_RULES)
         yield desk_tree(database, surroundings.node, after_effect, rules, _model(surroundings))
 

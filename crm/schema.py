@@ -28,6 +28,17 @@ EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- roles are sha
 END $$
 """
 
+_MAKE_LOGIN = """
+DO $$ BEGIN
+    CREATE ROLE {name} LOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+END $$;
+DO $$ BEGIN
+    GRANT {role} TO {name};
+EXCEPTION WHEN unique_violation THEN NULL;
+END $$
+"""
+
 # Since PostgreSQL 16 the creator of a role may administer it but not become it: that takes a grant, except for a
 # superuser.
 _JOIN_ROLE = """
@@ -74,6 +85,19 @@ async def install(database: Database, *, role: str = APP_ROLE) -> Installation:
         await lock_desk(session)
         await _install_schema(session)
     return await _install_role(database, role)
+
+
+async def install_login(database: Database, *, role: str = APP_ROLE) -> str:
+    """Make a user that may do what `role` may and nothing else; its name. It has no password: for servers that let
+    everybody in who reaches them, as an embedded one does.
+
+    `install` comes before. DatabaseRefused where the connecting user may not make roles.
+    """
+    name = f"{role}_login"
+    async with database.transaction() as session:
+        await lock_desk(session)
+        await session.execute(_MAKE_LOGIN.format(role=role, name=name))
+    return name
 
 
 async def lock_desk(session: Session) -> None:

@@ -25,10 +25,11 @@
     use = "rules"                  # or "off"
 
 The whole file is read and checked at once, so that a mistake is one sentence that names the file and the key, and not a
-run that behaves oddly. How this program itself runs (database, nodes, logs) is in `settings`, not here.
+run that behaves oddly. How this program itself runs (tables `database`, `daemon`, `log` and `terminal`) is in
+`settings`, not here.
 """
 
-import tomllib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,7 @@ from ..actors.agent.budget import Budget
 from ..actors.agent.configured import budget_from, configured, known_keys, table_at
 from ..actors.llm.prices import prices_from
 from ..mailbox.errors import CallboardError, SettingError
-
-FILE = "callboard.toml"
-TABLES = ("budget", "guardrails", "policy", "model", "classifier")
+from .setting_sources import FILE, RULE_TABLES, configuration_path, read_toml
 
 
 class Configuration(msgspec.Struct, frozen=True):
@@ -56,34 +55,25 @@ class Configuration(msgspec.Struct, frozen=True):
 
 
 def read_configuration(path: Path | None = None) -> Configuration:
-    """The file at `path`, or `callboard.toml` of the working directory; nothing where there is none of that name.
+    """The file at `path`, the one that CALLBOARD_CONFIG names, or `callboard.toml` of the working directory; nothing
+    where there is none of that name.
 
     Raises:
         SettingError: naming the file, the key, and what it may be.
     """
-    file = path or Path(FILE)
+    path = path or configuration_path(os.environ)
+    document, where = read_toml(path)
+    if path is None and not Path(FILE).exists():
+        return Configuration()
     try:
-        text = file.read_bytes().decode()
-    except FileNotFoundError:
-        if path is None:
-            return Configuration()
-        raise SettingError(f"{file}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"{file}: cannot be read: {error}") from None
-    try:
-        return _read(tomllib.loads(text), str(file))
-    except tomllib.TOMLDecodeError as error:
-        raise SettingError(f"{file}: is not TOML: {error}") from None
+        return _read(document, where)
     except CallboardError as error:
-        raise SettingError(f"{file}: {error}") from error
+        raise SettingError(f"{where}: {error}") from error
 
 
 def _read(document: Mapping[str, Any], path: str) -> Configuration:
-    for key in document:
-        if key not in TABLES:
-            raise SettingError(f"{key}: there is no such table; there are {', '.join(TABLES)}")
     budget = budget_from(table_at(document["budget"], "budget")) if "budget" in document else None
-    tables = {key: document[key] for key in TABLES if key in document and key != "budget"}
+    tables = {key: document[key] for key in RULE_TABLES if key in document and key != "budget"}
     configured(tables)
     model = table_at(tables.get("model", {}), "model")
     known_keys(model, "model", ("spec", "prices"))

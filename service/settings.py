@@ -1,24 +1,26 @@
-"""Settings: flags, then CALLBOARD_* variables, then defaults. Nothing else in the service reads the environment.
+"""Settings: flags, then CALLBOARD_* variables, then `callboard.toml`, then defaults; each with where it came from.
 
-A layer maps the names of settings to values and says how its user spelled them, so that an error can name the flag or
-the variable that is wrong. The first layer that has a value wins; an empty variable counts as not set.
+Nothing else in the service reads the environment. The first source that has a value wins (`setting_sources` says how
+each spells the names); what it says is checked here, so that an error can name the flag, the variable or the key.
 
-Who acts (`principal`) is in no layer: it is the operating system's answer, not what somebody claims.
+Who acts (`principal`) comes from no source: it is the operating system's answer, not what somebody claims.
 """
 
 import os
 import pwd
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
 from ..mailbox.errors import SettingError
+from .notify import VARIABLES
+from .setting_sources import FILE_KEYS, PREFIX, Layer, configuration_path, environment, file, flags, looks_like_dsn
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 Color = Literal["auto", "always", "never"]
+DEFAULT = "default"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,72 +28,73 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     dsn: str = ""
     """"": the embedded server of the working directory."""
+    dsn_file: str = ""
+    """Where the DSN was read from, if from a file that was named."""
     home: str = ""
     """Where embedded servers keep their data; "": the user's data directory."""
     nodes: Annotated[int, Meta(ge=1, le=64)] = 2
+    name: Annotated[str, Meta(max_length=63)] = ""
+    """Of this daemon: no two of one name run on one database. "": any number of daemons may run."""
     lease_seconds: Annotated[float, Meta(gt=0.0, le=3600.0)] = 1.5
     beat_seconds: Annotated[float, Meta(gt=0.0, le=600.0)] = 0.25
     drain_seconds: Annotated[float, Meta(ge=0.0, le=3600.0)] = 10.0
+    health: str = ""
+    """HOST:PORT of the daemon's health server; port 0 is any that is free. "": there is none."""
+    health_anywhere: bool = False
+    """Let the health server listen on an address that is not of this machine alone."""
+    exit_on_escalation: bool = False
+    """End the daemon, with 4, when the application's root supervisor has given up."""
     log_level: LogLevel = "info"
     log_json: bool = False
     color: Color = "auto"
     principal: str = "unknown"
     """Who acts, as the operating system has it."""
+    origins: dict[str, str] = {}
+    """Where each setting came from, as its user wrote it: `--nodes`, `CALLBOARD_NODES`, `callboard.toml: daemon.nodes`;
+    those that are missing here have their defaults."""
+
+    def origin(self, name: str) -> str:
+        """Where a setting came from."""
+        return self.origins.get(name, DEFAULT)
 
 
 _EXPECTED: Mapping[str, str] = {
     "dsn": "a PostgreSQL DSN such as postgresql://user:password@host:5432/database",
+    "dsn_file": "the path of a file that holds a DSN",
     "home": "a directory",
     "nodes": "a whole number from 1 to 64",
+    "name": "a name of at most 63 characters",
     "lease_seconds": "seconds above 0, at most 3600",
     "beat_seconds": "seconds above 0 and below half of the lease",
     "drain_seconds": "seconds from 0 to 3600",
+    "health": "HOST:PORT such as 127.0.0.1:9464",
+    "health_anywhere": "true or false",
+    "exit_on_escalation": "true or false",
     "log_level": "debug, info, warning or error",
     "log_json": "true or false",
     "color": "auto, always or never",
 }
 """Every setting that a user can give, with what it may be."""
 
-_SECRET = {"dsn"}
+SECRET = {"dsn"}
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Where values come from."""
-
-    values: Mapping[str, object]
-    """By the names of `Settings`."""
-    spelled: Callable[[str], str]
-    """How the user of this layer writes a setting's name."""
-
-
+_PLAIN = {"name", "health"}
+"""Texts that are shown to others, or sent to them: nothing in them may be invisible."""
 _DSN_BEGINS = ("postgresql://", "postgres://", "embedded:")
 
 
-def read_settings(*, defaults: Mapping[str, object] | None = None, **flags: object) -> Settings:
-    """The settings of this process; a flag that is None was not given. `defaults` are a command's own.
+def read_settings(*, defaults: Mapping[str, object] | None = None, **given: object) -> Settings:
+    """The settings of this process, from what its flags say; one that is None was not given. `defaults` are a command's
+    own.
 
     Raises:
         SettingError: naming the setting, what it may be, and what was found.
     """
-    given = {name: value for name, value in flags.items() if value is not None}
-    unknown = sorted(given.keys() - _EXPECTED.keys())
-    if unknown:
-        raise SettingError(f"setting {unknown[0]!r}: expected one of {', '.join(_EXPECTED)}")
-    flag = Layer(given, lambda name: "--" + name.replace("_", "-"))
-    layers = (flag, _environment(os.environ), Layer(defaults or {}, lambda name: f"the default of {name}"))
+    said = flags(given)
+    around = environment(os.environ, has_dsn="dsn" in said.values)
+    written = file(configuration_path(os.environ), has_dsn="dsn" in {*said.values, *around.values})
+    layers = (said, around, written, Layer(defaults or {}, lambda name: f"the default of {name}"))
     return resolve(layers, principal=_principal())
-
-
-def _environment(environ: Mapping[str, str]) -> Layer:
-    spelled = {name: f"CALLBOARD_{name.upper()}" for name in _EXPECTED}
-    values = {name: environ[key] for name, key in spelled.items() if environ.get(key)}
-    if "dsn" not in values and environ.get("DATABASE_URL"):
-        spelled["dsn"], values["dsn"] = "DATABASE_URL", environ["DATABASE_URL"]
-    if "color" not in values and (environ.get("NO_COLOR") or environ.get("TERM") == "dumb"):
-        values["color"] = "never"
-    return Layer(values, spelled.__getitem__)
 
 
 def resolve(layers: tuple[Layer, ...], *, principal: str) -> Settings:
@@ -103,12 +106,12 @@ def resolve(layers: tuple[Layer, ...], *, principal: str) -> Settings:
     hints = get_type_hints(Settings, include_extras=True)
     found: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for name in _EXPECTED:
+    for name in FILE_KEYS:
         layer = next((layer for layer in layers if name in layer.values), None)
         if layer is not None:
             origins[name] = layer.spelled(name)
             found[name] = _converted(name, origins[name], layer.values[name], hints[name])
-    settings = Settings(**found, principal=principal)
+    settings = Settings(**found, principal=principal, origins=origins)
     if settings.beat_seconds >= settings.lease_seconds / 2:
         origin = origins.get("beat_seconds") or origins.get("lease_seconds", "beat_seconds")
         raise _wrong("beat_seconds", origin, f"{settings.beat_seconds:g} with a lease of {settings.lease_seconds:g}")
@@ -119,16 +122,46 @@ def _converted(name: str, origin: str, value: object, hint: Any) -> Any:
     if hint is bool and isinstance(value, str):
         value = _TRUTH.get(value.strip().lower(), value)
     try:
-        read = msgspec.convert(value, hint, strict=hint is bool)
+        # What is written in a file has its type already; flags and variables are texts.
+        read = msgspec.convert(value, hint, strict=hint is bool or not isinstance(value, str))
     except msgspec.ValidationError:
         raise _wrong(name, origin, repr(value)) from None
-    if name == "dsn" and "=" not in str(read) and not str(read).startswith(_DSN_BEGINS):
+    if isinstance(read, str) and ("\0" in read or (name in _PLAIN and not read.isprintable())):
         raise _wrong(name, origin, repr(value))
+    if name == "dsn_file" and looks_like_dsn(str(read)):
+        raise _wrong(name, origin, "a DSN itself (not shown)")
+    if name == "dsn":
+        _check_dsn(str(read), origin)
+    if name == "health" and read:
+        listen_address(str(read), origin)
     return read
 
 
+def _check_dsn(dsn: str, origin: str) -> None:
+    if "=" not in dsn and not dsn.startswith(_DSN_BEGINS):
+        raise _wrong("dsn", origin, "")
+    authority = dsn.partition("://")[2].partition("?")[0]
+    if dsn.startswith(_DSN_BEGINS) and authority.count("@") > 1:
+        # The first one ends the password for libpq, and the rest of it would be shown as a host.
+        raise SettingError(f"{origin}: there is more than one @ in this DSN; one in a password is written %40")
+
+
+def listen_address(text: str, origin: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; an IPv6 address stands in brackets.
+
+    Raises:
+        SettingError: it is none.
+    """
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    bare = ":" in host and not text.startswith("[")
+    if not (colon and host and not bare and port.isascii() and port.isdecimal() and int(port) <= 65_535):
+        raise _wrong("health", origin, repr(text))
+    return host, int(port)
+
+
 def _wrong(name: str, origin: str, got: str) -> SettingError:
-    shown = "something else (not shown, it may hold a password)" if name in _SECRET else got[:80]
+    shown = "something else (not shown, it may hold a password)" if name in SECRET else got[:80]
     return SettingError(f"{origin}: expected {_EXPECTED[name]}, got {shown}")
 
 
@@ -141,10 +174,10 @@ def _principal() -> str:
 
 def child_environment(settings: Settings, dsn: str) -> dict[str, str]:
     """The environment of a node process: ours, with these settings and this database. A DSN never goes into argv."""
-    told = {
-        f"CALLBOARD_{name.upper()}": str(getattr(settings, name)).lower()
-        if name == "log_json"
-        else str(getattr(settings, name))
-        for name in _EXPECTED
-    }
-    return {**os.environ, **told, "CALLBOARD_DSN": dsn}
+    told = {PREFIX + name.upper(): _text(getattr(settings, name)) for name in FILE_KEYS if name != "dsn_file"}
+    kept = {key: value for key, value in os.environ.items() if key not in (f"{PREFIX}DSN_FILE", *VARIABLES)}
+    return {**kept, **told, f"{PREFIX}DSN": dsn}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -12,8 +12,9 @@ from pathlib import Path
 import anyio.to_thread
 
 from ..mailbox.errors import SchemaMismatch, SettingError
-from ..persistence.postgres import PostgresStore, create_schema, is_dsn, make_dsn_safe
+from ..persistence.postgres import PostgresStore, create_roles, create_schema, is_dsn, make_dsn_safe
 from ..persistence.postgres.databases import database_on
+from ..persistence.postgres.schema import version
 from ..persistence.store import Store
 from .settings import Settings
 
@@ -77,8 +78,21 @@ async def open_store(settings: Settings, *, create: bool = False) -> AsyncIterat
         yield store
 
 
-async def prepare_database(settings: Settings) -> str:
-    """Make the schema or bring it up to date; the DSN without its password."""
+async def prepare_database(settings: Settings, *, roles: bool = False) -> str:
+    """Make the schema or bring it up to date, and with `roles` those that have rights on it; the DSN without its
+    password."""
     dsn = await find_database(settings)
     await create_schema(dsn)
+    if roles:
+        await create_roles(dsn)
     return make_dsn_safe(dsn)
+
+
+def schema_version() -> int:
+    """The version of the schema that this program works with."""
+    return version()
+
+
+def without_password(dsn: str) -> str:
+    """A DSN as it may be shown."""
+    return dsn if dsn.startswith(EMBEDDED) else make_dsn_safe(dsn)

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 
 from callboard.crm.load import DeskFacts, load
-from callboard.crm.schema import install
+from callboard.crm.schema import install, install_login
 from callboard.crm.tickets import TicketCase, make_tickets
 from callboard.persistence.embedded import default_root, ensure
 from callboard.persistence.port import Port
 from callboard.persistence.postgres import create_schema, make_dsn_safe
 from callboard.persistence.postgres.database import Database
-from callboard.persistence.postgres.databases import create_database, drop_idle_databases
+from callboard.persistence.postgres.databases import create_database, drop_idle_databases, user_on
 
 PREFIX = "callboard_demo_"
 
@@ -25,6 +25,9 @@ class DemoDatabase(msgspec.Struct, frozen=True):
     owner: Database
     facts: DeskFacts
     embedded: bool
+    desk_dsn: str
+    """How the desk's tools connect: as a user without rights on the runtime's schema; "" on somebody's own server,
+    where they take that user's role instead."""
     name: str
     """What to give as --dsn to look around in it."""
 
@@ -42,8 +45,9 @@ async def open_database(dsn: str, port: Port) -> AsyncIterator[DemoDatabase]:
     await create_schema(fresh)
     async with await Database.open(fresh) as owner:
         await install(owner)
+        desk_dsn = "" if dsn else user_on(fresh, await install_login(owner))
         shown = make_dsn_safe(fresh) if dsn else f"embedded:{name}"
-        yield DemoDatabase(fresh, owner, await load(owner), embedded=not dsn, name=f"'{shown}'")
+        yield DemoDatabase(fresh, owner, await load(owner), embedded=not dsn, desk_dsn=desk_dsn, name=f"'{shown}'")
 
 
 async def write_tickets(database: DemoDatabase, count: int, seed: int) -> list[TicketCase]:

@@ -14,6 +14,7 @@ import anyio.abc
 import msgspec
 from anyio.streams.text import TextReceiveStream
 
+from callboard.crm.app import OWN_DSN
 from callboard.mailbox.errors import CallboardError
 
 APP = "callboard.crm.app:app"
@@ -37,13 +38,13 @@ class NodeProcess:
         self.told: Callable[[NodeProcess, dict[str, Any]], None] = lambda node, event: None
 
     @classmethod
-    async def start(cls, label: str, dsn: str, log: Path, options: dict[str, str]) -> NodeProcess:
-        """Start a node of the desk; its diagnostics go to `log`."""
+    async def start(cls, label: str, dsn: str, log: Path, options: dict[str, str], desk_dsn: str = "") -> NodeProcess:
+        """Start a node of the desk; its diagnostics go to `log`. `desk_dsn`: how its tools connect, if otherwise."""
         command = [sys.executable, "-m", "callboard", "node", APP, "--label", label]
         for key, value in options.items():
             command += ["--option", f"{key}={value}"]
         # The DSN goes by the environment: it may hold a password, and arguments are visible to everybody here.
-        environment = {**os.environ, "CALLBOARD_DSN": dsn}
+        environment = {**os.environ, "CALLBOARD_DSN": dsn, **({OWN_DSN: desk_dsn} if desk_dsn else {})}
         with log.open("ab") as errors:
             process = await anyio.open_process(command, stdin=None, stderr=errors, env=environment)
         return cls(label, process, log)

@@ -106,7 +106,9 @@ class Play:
                 try:
                     for number in range(1, self.options.nodes + 1):
                         log = Path(folder) / f"node-{number}.log"
-                        node = await NodeProcess.start(f"node-{number}", self.database.dsn, log, options)
+                        node = await NodeProcess.start(
+                            f"node-{number}", self.database.dsn, log, options, self.database.desk_dsn
+                        )
                         node.told = self._told
                         self.nodes.append(node)
                         group.start_soon(node.listen)
