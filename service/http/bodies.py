@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from ...actors.agent.events import Trust
 from ...actors.agent.state import RunState
-from ..views import ApprovalView
+from ..operations.views import ApprovalView
 
 Who = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"\S")]
 
