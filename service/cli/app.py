@@ -3,13 +3,14 @@
 Typer's own error pages and tracebacks are off: errors are said by `errors`, the same way everywhere.
 """
 
-import os
-import sys
 from importlib import import_module
+from typing import Any
 
 import typer
 
-from .errors import Exit, report, say
+from . import reader_left, without_typer
+from .errors import leaf, misread, report, say
+from .help_texts import command_in, pages
 
 _UNREADABLE = typer.BadParameter.__mro__[2]
 """The root of what a command line that cannot be read raises; Typer has no public name for it."""
@@ -18,11 +19,21 @@ _HOMES = {
     "database": ("init-db",),
     "daemon": ("daemon", "node"),
     "demo": ("demo",),
-    "runs": ("run", "submit", "tell", "cancel", "fork"),
+    "runs": ("run", "submit", "tell", "cancel", "fork", "pause", "resume"),
     "history": ("runs", "show", "replay", "record", "verify"),
-    "approvals": ("approvals", "approve", "deny", "edit", "take-back"),
-    "inspector": ("actors", "mailbox"),
+    "approvals": ("approvals",),
+    "deciding": ("approve", "deny", "edit", "take-back"),
+    "audit": ("audit",),
+    "inspector": ("actors",),
+    "mailbox": ("mailbox",),
+    "dead": ("dead",),
+    "status": ("status", "health"),
+    "http": ("http",),
+    "token": ("token",),
     "evals": ("eval",),
+    "config": ("config",),
+    "doctor": ("doctor",),
+    "shell": ("completion",),
 }
 """Module of this folder, and the commands in it."""
 
@@ -55,27 +66,73 @@ def _only() -> None:
 
 def run_command(arguments: list[str]) -> int:
     """Run one command; its exit code."""
-    as_json = "--json" in arguments
-    command = typer.main.get_command(build(next((word for word in arguments if not word.startswith("-")), "")))
+    as_json = "--json" in arguments or "--jsonl" in arguments
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     try:
+        found = without_typer(arguments)
+        if found is not None:
+            return found
+        command = typer.main.get_command(build(next((word for word in arguments if not word.startswith("-")), "")))
+        _spare_coercion(command, with_help="--help" in arguments or "-h" in arguments)
         code = command.main(arguments, prog_name="callboard", standalone_mode=False)
+    except SystemExit as end:
+        if end.__context__ is not None and isinstance(leaf(end.__context__), BrokenPipeError):
+            return reader_left()  # Typer calls that a failure; what was asked for was done
+        raise
     except typer.Abort:
         return report(KeyboardInterrupt(), as_json=as_json)
-    except BrokenPipeError:
-        # Whoever read us has left. Nothing more can be said, and the interpreter must not try at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(Exit.FAILED)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last line of defence: every error is said
+        if isinstance(leaf(error), BrokenPipeError):
+            return reader_left()
         if isinstance(error, _UNREADABLE):
-            say("usage", f"{_message(error)}; see callboard --help", int(Exit.USAGE), as_json=as_json)
-            return int(Exit.USAGE)
-        return report(error, as_json=as_json, with_traceback=_wants_traceback())
+            kind, detail = misread(error, _closest)
+            say(kind, detail, as_json=as_json)
+            return int(kind.code)
+        asked = command_in(arguments, pages())
+        return report(error, as_json=as_json, with_traceback=_wants_traceback(), command=asked)
     return code if isinstance(code, int) else 0
 
 
-def _message(error: BaseException) -> str:
-    said = getattr(error, "format_message", None)
-    return str(said() if callable(said) else error).rstrip(". ")
+def _closest(given: str, known: list[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(given, sorted(set(known)), n=2)
+
+
+class _AsGiven:
+    """A parameter's value where it needs no conversion, which is nearly always: texts, and defaults.
+
+    Typer converts every value with pydantic, whose import takes longer than most commands. Whatever is not of its type
+    already (a number as it was typed) still goes Typer's way.
+    """
+
+    def __init__(self, parameter: Any) -> None:
+        self._parameter = parameter
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value as the command gets it."""
+        many = param.multiple or param.nargs == -1
+        if value is None:
+            return () if many else None
+        annotation = self._parameter.type_descriptor.annotation
+        if many and annotation == list[str] and isinstance(value, list | tuple):
+            return list(value)
+        if not many and (type(value) is annotation or (type(value) is str and annotation in (str, str | None))):
+            return value
+        self._parameter._runtime_param = None
+        return self._parameter.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _spare_coercion(command: Any, *, with_help: bool) -> None:
+    """Have the parameters of a command, and of those beneath it, take what needs no conversion as it is."""
+    command.add_help_option = with_help  # one more parameter to convert; help was asked for only where no page is there
+    for parameter in command.params:
+        # Typer's own place for it, filled at first use; a Typer without it converts everything, only more slowly.
+        if getattr(parameter, "_runtime_param", parameter) is None:
+            parameter._runtime_param = _AsGiven(parameter)
+    for child in getattr(command, "commands", {}).values():
+        _spare_coercion(child, with_help=with_help)
 
 
 def _wants_traceback() -> bool:

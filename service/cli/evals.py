@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import Dsn, Json
+from .progress import progress
 from .terminal import print_json
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def guardrails(
     from callboard.evals.parallel import processors
     from callboard.evals.tables import signal_table, text_table
 
-    report = measure(read_corpus(data), profile, processes=processes or processors())
+    with progress("measuring guardrails"):
+        report = measure(read_corpus(data), profile, processes=processes or processors())
     _print(report, [signal_table(report), text_table(report)], as_json=json)
 
 
@@ -69,7 +71,8 @@ def injections(
     from callboard.evals.parallel import processors
     from callboard.evals.tables import desk_table
 
-    report = measure(profile, processes=processes or processors())
+    with progress("measuring injections"):
+        report = measure(profile, processes=processes or processors())
     _print(report, [desk_table(report)], as_json=json)
 
 
@@ -86,7 +89,8 @@ def agentdojo(
     from callboard.evals.parallel import processors
     from callboard.evals.tables import dojo_table
 
-    report = measure(profile, suites=suite, processes=processes or processors())
+    with progress("measuring AgentDojo"):
+        report = measure(profile, suites=suite, processes=processes or processors())
     _print(report, [dojo_table(report)], as_json=json)
 
 
@@ -105,7 +109,8 @@ def retail(
     from callboard.evals.retail_table import control_table, retail_table
     from callboard.evals.retail_tasks import read_retail_data
 
-    report = measure(read_retail_data(data), profile, processes=processes or processors())
+    with progress("measuring retail tasks"):
+        report = measure(read_retail_data(data), profile, processes=processes or processors())
     _print(report, [retail_table(report), control_table(report)], as_json=json)
 
 

@@ -18,4 +18,35 @@ AppOption = Annotated[
     list[str], typer.Option("--option", "-o", metavar="KEY=VALUE", help="Passed to the application; may be repeated.")
 ]
 LogJson = Annotated[bool | None, typer.Option("--log-json/--log-text", help="Log to stderr as JSON lines.")]
-LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
+LogLevel = Annotated[
+    str | None, typer.Option("--log-level", metavar="debug|info|warning|error", help="The least that is logged.")
+]
+Jsonl = Annotated[
+    bool, typer.Option("--jsonl", help="Lists: one JSON document a line, an item each, instead of one for all.")
+]
+"""Of commands that list something; goes into `watch.Shown`."""
+Watch = Annotated[
+    bool,
+    typer.Option(
+        "--watch",
+        "-w",
+        help="Go on until ctrl-C: in place on a terminal, else (and with --json) one JSON line for each change.",
+    ),
+]
+"""Of commands that look at what changes; goes into `watch.Shown`."""
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="relative|local|utc",
+        help="How text says times; relative on a terminal, utc elsewhere. JSON has RFC 3339 in UTC always.",
+    ),
+]
+"""How times are said in text (`times.When`); goes into `watch.Shown`, or into `times.when` in other commands."""
+Color = Annotated[
+    str | None,
+    typer.Option(
+        "--color", metavar="auto|always|never", help="Colours; auto means on a terminal, and NO_COLOR is heard."
+    ),
+]
+"""Goes into `read_settings(color=color)`; `terminal.print_lines(lines, settings.color)` follows it."""

@@ -7,6 +7,8 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("demo", "A support desk at work: a node is killed in the middle of a refund, one refund exists."),
             ("init-db", "Make the database schema, or bring an older one up to date."),
             ("daemon", "Keep node processes of an application alive."),
+            ("http", "Serve the HTTP API; nodes do the work."),
+            ("token", "Make, list and revoke the bearer tokens of the HTTP API."),
         ),
     ),
     (
@@ -15,13 +17,15 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("run", "Start a run, work on it here, and follow it until it rests."),
             ("submit", "Record a run; a daemon begins it."),
             ("runs", "List runs, newest first."),
-            ("show", "Show one run: where it is, and why it does not move."),
+            ("show", "Show one run: where it is, why it does not move, what it cost."),
             ("replay", "Tell a run's whole history."),
             ("record", "Print a run as a recording, which answers as its model did."),
             ("verify", "Prove that a run's state is the fold of its journal."),
             ("tell", "Say something to a live run."),
             ("cancel", "Ask a run to begin nothing more and end."),
             ("fork", "Go on from any event of a run, in a new run."),
+            ("pause", "Let a run or an actor take no more messages until it is resumed."),
+            ("resume", "Let a parked, paused or failed run or actor go on."),
         ),
     ),
     (
@@ -32,13 +36,37 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("deny", "Refuse a held call; the model gets the reason."),
             ("edit", "Change a held call's arguments."),
             ("take-back", "Undo an approval while it is held."),
+            ("audit", "Tell who did what, newest first."),
         ),
     ),
     (
         "inspector",
         (
             ("actors", "List actors and why each does not move; resume, pause, cancel or kill one."),
-            ("mailbox", "Show a mailbox without touching it, and why nothing in it moves."),
+            ("mailbox", "Show what waits and why, without touching it; search, export, or give a message up."),
+            ("dead", "List what was given up and why, show one, send it again, or leave it for good."),
+        ),
+    ),
+    (
+        "operating",
+        (
+            (
+                "status",
+                (
+                    "Say whether the system is healthy, what waits for somebody, and what is stuck; "
+                    "exit 1 where something is bad."
+                ),
+            ),
+            (
+                "health",
+                (
+                    "Say nothing and exit 0 where the system is healthy; "
+                    "else say what is bad and exit 1, or 75 without a database."
+                ),
+            ),
+            ("config", "Show the settings in force, and where each came from."),
+            ("doctor", "Check the database, this machine and this terminal, and say what to do."),
+            ("completion", "Print a script with which a shell completes commands, options and names."),
         ),
     ),
     (
@@ -77,10 +105,12 @@ def overview() -> str:
         lines += ["", f"{group}:", *(f"  {name:<11} {purpose}" for name, purpose in commands)]
     lines += [
         "",
+        "callboard help COMMAND says all of one; callboard --version says which this is.",
+        "",
         "Every command takes --dsn and --json. Without --dsn, CALLBOARD_DSN or DATABASE_URL an embedded PostgreSQL of",
-        "the working directory is used (embedded:NAME is a database of it). Settings come from flags, then",
-        "CALLBOARD_* (DSN, HOME, NODES, LEASE_SECONDS, BEAT_SECONDS, DRAIN_SECONDS, LOG_LEVEL, LOG_JSON, COLOR),",
-        "then defaults. NO_COLOR is respected.",
+        "the working directory is used (embedded:NAME is a database of it). Settings come from flags, then CALLBOARD_*",
+        "variables, then callboard.toml, then defaults: callboard config show --origin tells which, and all of them.",
+        "NO_COLOR is respected.",
         "",
         "exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES[:6]) + ",",
         "  " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES[6:]),

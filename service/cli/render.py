@@ -3,16 +3,20 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from ..operations.views import ApprovalView, RunList, RunView, moment
 from ..safe import safe
-from ..trace import Line, Style, block
-from ..views import ApprovalView, RunList, RunView, moment
+from ..trace_text import Line, Style, block
 from .terminal import note, print_row
+from .times import When, utc
 
 if TYPE_CHECKING:
-    from ..inspection import ActorLine, MailboxView
-    from ..why import Why
+    from ..operations.actors import ActorLine, MailboxView
+    from ..operations.decided import Decided
+    from ..operations.spending import Spend
+    from ..operations.why import Why
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -34,31 +38,33 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console(highlight=False, markup=False, emoji=False).print(table)
 
 
-def print_runs(found: RunList) -> None:
-    """A list of runs."""
+def print_runs(found: RunList, when: When = utc) -> None:
+    """A list of runs, and the sum of what they cost."""
     rows = [
         (
             line.run_id,
             line.status,
-            moment(line.started_at) or "",
+            when(line.started_at),
             str(line.step),
             str(line.tokens),
+            line.cost_usd,
             (f"fork of {line.origin}: " if line.origin else "") + (line.waits_for or line.detail or line.goal),
         )
         for line in found.items
     ]
-    print_table(("run", "status", "started", "iterations", "tokens", "what"), rows)
-    if not found.complete:
-        note("there are more; --limit shows them")
+    print_table(("run", "status", "started", "iterations", "tokens", "USD", "what"), rows)
+    tokens, cost = sum(line.tokens for line in found.items), sum(Decimal(line.cost_usd) for line in found.items)
+    more = "" if found.complete else "; there are more, --limit shows them"
+    note(f"{len(found.items)} run(s): {tokens:,} tokens, {cost:f} USD{more}")
 
 
-def print_approvals(found: Sequence[ApprovalView]) -> None:
+def print_approvals(found: Sequence[ApprovalView], when: When = utc) -> None:
     """A list of approvals."""
     rows = [
         (
             one.id,
             _status(one),
-            moment(one.requested_at) or "",
+            when(one.requested_at),
             one.tool,
             ", ".join(sum_.shown for sum_ in one.money),
             one.reason,
@@ -66,6 +72,27 @@ def print_approvals(found: Sequence[ApprovalView]) -> None:
         for one in found
     ]
     print_table(("approval", "status", "asked", "tool", "amount", "reason"), rows)
+    waiting = next((one for one in found if one.status == "pending"), None)
+    if waiting is not None:
+        note(f"look at one before you decide: callboard approvals show {waiting.id}")
+
+
+def print_decided(found: "Sequence[Decided]", when: When = utc) -> None:
+    """What was decided, newest first."""
+    rows = [
+        (
+            when(one.at),
+            one.did,
+            one.approval.id,
+            one.approval.tool,
+            ", ".join(sum_.shown for sum_ in one.approval.money),
+            f"{one.who} ({one.label})" if one.label else one.who,
+            one.outcome,
+            one.note,
+        )
+        for one in found
+    ]
+    print_table(("when", "decision", "approval", "tool", "amount", "by", "outcome", "note"), rows)
 
 
 def _status(view: ApprovalView) -> str:
@@ -76,17 +103,17 @@ def _status(view: ApprovalView) -> str:
     )
 
 
-def approval_lines(view: ApprovalView) -> Iterator[Line]:
+def approval_lines(view: ApprovalView, when: When = utc) -> Iterator[Line]:
     """One approval, with everything that a decision covers."""
     yield Line(f"approval {view.id}  {view.status}", "title")
     yield Line(f"  run        {view.run_id}, call {view.call}, asked for by {view.requested_by or 'unknown'}")
-    yield Line(f"  asked      {moment(view.requested_at)}")
+    yield Line(f"  asked      {when(view.requested_at)}")
     if view.expires_at:
-        yield Line(f"  expires    {moment(view.expires_at)}, which means no")
+        yield Line(f"  expires    {when(view.expires_at)}, which means no")
     if view.decided_at:
-        yield Line(f"  decided    {moment(view.decided_at)} by {view.decided_by}")
+        yield Line(f"  decided    {when(view.decided_at)} by {view.decided_by}")
     if view.can_take_back:
-        yield Line(f"  goes       {moment(view.release_at)}; until then: callboard take-back {view.id}", "waits")
+        yield Line(f"  goes       {when(view.release_at)}; until then: callboard take-back {view.id}", "waits")
     yield from _terms_lines(view)
     if view.kind == "in-doubt":
         yield Line("  in doubt   approve: it did happen; deny: it did not, and is made again", "waits")
@@ -101,6 +128,14 @@ def approval_lines(view: ApprovalView) -> Iterator[Line]:
     if view.note:
         yield Line("  note")
         yield from block(view.note)
+    if view.status == "pending":
+        yield Line(f"  decide     {_how(view)}")
+
+
+def _how(view: ApprovalView) -> str:
+    """The commands that decide it. Its sums are for a person to repeat, so they are not put into the command."""
+    how = " --amount …" * len(view.money)
+    return f"callboard approve {view.id}{how}   or   callboard deny {view.id} --reason …"
 
 
 def _terms_lines(view: ApprovalView) -> Iterator[Line]:
@@ -139,17 +174,21 @@ def _evidence_lines(view: ApprovalView) -> Iterator[Line]:
             yield from block(f"{one.get('path')}: {one.get('source')}{origin}, {one.get('trust')}")
 
 
-def run_lines(view: RunView) -> Iterator[Line]:
-    """One run, in short."""
+def run_lines(view: RunView, when: When = utc, *, spent: "Sequence[Spend] | None" = None) -> Iterator[Line]:
+    """One run, in short; with what it spent by model where that was read."""
     state = view.state
     yield Line(f"run {view.run_id}  {state.status}", "title")
     yield Line(f"  address    {view.address}")
     if state.started_at:
-        yield Line(f"  started    {moment(state.started_at)} by {state.requested_by or 'unknown'}")
+        yield Line(f"  started    {when(state.started_at)} by {state.requested_by or 'unknown'}")
     yield Line(
         f"  spent      {state.step} iteration(s), {state.tool_calls} tool call(s), {state.total_tokens:,} tokens, "
         f"{state.total_cost_usd:f} USD"
     )
+    for one in spent or ():
+        whose = f"run {one.run}: " if one.run else ""
+        tokens = f"{one.input_tokens:,} tokens in, {one.output_tokens:,} out"
+        yield Line(f"             {whose}{one.model}: {one.answers} answer(s), {tokens}, {one.cost_usd:f} USD")
     if view.why_still:
         yield Line(f"  now        {view.why_still}", "waits")
     yield Line("  goal")
@@ -160,9 +199,9 @@ def run_lines(view: RunView) -> Iterator[Line]:
     if state.failure_reason:
         yield Line(f"  failed     {state.failure_reason}", "bad")
         yield from block(state.failure_detail)
-    for one in view.approvals:
+    for waiting in view.approvals:
         yield Line("")
-        yield from approval_lines(one)
+        yield from approval_lines(waiting, when)
 
 
 def outcome_lines(view: RunView, application: str) -> Iterator[Line]:
@@ -173,10 +212,9 @@ def outcome_lines(view: RunView, application: str) -> Iterator[Line]:
     elif state.finished:
         yield Line(f"{state.status}: {state.failure_reason or ''} {state.failure_detail}".rstrip(), "bad")
     for one in view.approvals:
-        how = " --amount …" * len(one.money)
         yield Line(f"waits for a person: {one.tool}: {one.reason}", "waits")
         yield Line(f"  look:    callboard approvals show {one.id}")
-        yield Line(f"  decide:  callboard approve {one.id}{how}   or   callboard deny {one.id} --reason …")
+        yield Line(f"  decide:  {_how(one)}")
     if view.approvals:
         yield Line(f"  go on:   callboard daemon {application}   (or this command again, with --id {view.run_id})")
 

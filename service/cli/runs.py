@@ -1,13 +1,28 @@
-"""Commands that move runs: `run`, `submit`, `tell`, `cancel`, `fork`."""
+"""Commands that move runs: `run`, `submit`, `tell`, `cancel`, `fork`, `pause`, `resume`.
 
-from typing import Annotated
+All but `run` only record a message; --dry-run goes through the same checks and shows that message instead.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from .options import Application, AppOption, Dsn, Goal, Json, LogJson, LogLevel, Run
-from .session import operate
+from .options import Application, AppOption, Color, Dsn, Goal, Json, LogJson, LogLevel, Run
 from .terminal import note, print_json, print_line, print_lines, text_argument
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ..operations.rehearsal import Rehearsal
+    from ..operations.resuming import Standing
+    from ..operations.runs import Operations
+
+T = TypeVar("T")
+
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Check it all, and show what would be sent; nothing is.")]
+_RunOrActor = Annotated[
+    str, typer.Argument(metavar="RUN|ACTOR", help="Run id, the beginning of one, or the address of any actor.")
+]
 _Id = Annotated[str, typer.Option("--id", help="The run's id; made here unless given. Given twice, it is one run.")]
 
 
@@ -18,6 +33,8 @@ def add_to(app: typer.Typer) -> None:
     app.command("tell")(tell)
     app.command("cancel")(cancel)
     app.command("fork")(fork)
+    app.command("pause")(pause)
+    app.command("resume")(resume)
 
 
 def run(
@@ -27,6 +44,8 @@ def run(
     id: _Id = "",
     option: AppOption = [],  # noqa: B006 - Typer copies it
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for it to rest.")] = 3600.0,
+    stream: Annotated[bool, typer.Option("--stream", help="Answers word by word, as they are written.")] = False,
+    color: Color = None,
     log_json: LogJson = None,
     log_level: LogLevel = None,
     dsn: Dsn = None,
@@ -43,15 +62,19 @@ def run(
 
     from ..applications import load_app, parse_options
     from ..logs import configure_logging
+    from ..operations.views import run_document
     from ..run_here import run_here
     from ..settings import read_settings
-    from ..trace import Teller
-    from ..views import run_document
     from .render import outcome_lines
+    from .telling import Telling
 
-    settings = read_settings(dsn=dsn, log_json=log_json, log_level=log_level, defaults={"log_level": "warning"})
+    settings = read_settings(
+        dsn=dsn, log_json=log_json, log_level=log_level, color=color, defaults={"log_level": "warning"}
+    )
     configure_logging(settings)
-    app, options, goal, teller = load_app(application), parse_options(option), text_argument(goal), Teller()
+    app, options, goal, telling = load_app(application), parse_options(option), text_argument(goal), None
+    if not json:
+        telling = Telling(settings.color)
 
     async def work() -> int:
         view = await run_here(
@@ -61,8 +84,9 @@ def run(
             options=options,
             run_id=id,
             seconds=timeout,
-            recorded=lambda submitted: None if json else note(f"run {submitted.run_id}"),
-            told=lambda event: None if json else print_lines(teller.tell(event), settings.color, to_stderr=True),
+            recorded=lambda submitted: note(f"run {submitted.run_id}") if telling else None,
+            told=telling.event if telling else lambda _: None,
+            heard=telling.heard if telling and stream else None,
         )
         if json:
             print_json(run_document(view))
@@ -81,6 +105,7 @@ def submit(
     client_id: Annotated[
         str, typer.Option("--client-id", help="Your name for this submission: sent twice, it is one run.")
     ] = "",
+    dry_run: _DryRun = False,
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
@@ -92,10 +117,14 @@ def submit(
     from ..configuration import read_configuration
 
     app, goal, budget = load_app(application), text_argument(goal), read_configuration().budget
-    found, _ = operate(
-        lambda operations: operations.submit(app, goal, run_id=id, client_id=client_id, budget=budget), dsn
+    found, rehearsed = _sent(
+        lambda operations: operations.submit(app, goal, run_id=id, client_id=client_id, budget=budget),
+        dsn,
+        dry_run=dry_run,
     )
-    if json:
+    if rehearsed is not None:
+        _show(rehearsed, json=json)
+    elif json:
         print_json(
             {
                 "schema": "callboard.submitted/1",
@@ -104,15 +133,17 @@ def submit(
                 "new": found.new,
             }
         )
-        return
-    if not found.new:
-        note("accepted before; nothing was done now")
-    print_line(found.run_id)
+    else:
+        if not found.new:
+            note("accepted before; nothing was done now")
+        print_line(found.run_id)
 
 
 def tell(
     run: Run,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say; - reads it from stdin.")],
+    *,
+    dry_run: _DryRun = False,
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
@@ -121,13 +152,15 @@ def tell(
     The model reads it at its next iteration.
     """
     text = text_argument(text)
-    run_id, _ = operate(lambda operations: operations.tell(run, text), dsn)
-    _done(run_id, "told", json=json)
+    run_id, rehearsed = _sent(lambda operations: operations.tell(run, text), dsn, dry_run=dry_run)
+    _done(run_id, "told", rehearsed, json=json)
 
 
 def cancel(
     run: Run,
     reason: Annotated[str, typer.Option("--reason", help="Why; it is in the journal.")] = "",
+    *,
+    dry_run: _DryRun = False,
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
@@ -135,8 +168,8 @@ def cancel(
 
     Calls that are under way are waited for.
     """
-    run_id, _ = operate(lambda operations: operations.cancel(run, reason=reason), dsn)
-    _done(run_id, "cancel-asked", json=json)
+    run_id, rehearsed = _sent(lambda operations: operations.cancel(run, reason=reason), dsn, dry_run=dry_run)
+    _done(run_id, "cancel-asked", rehearsed, json=json)
 
 
 def fork(
@@ -149,6 +182,7 @@ def fork(
     *,
     note: Annotated[str, typer.Option("--note", help="Why, for people; it is in the journal.")] = "",
     id: _Id = "",
+    dry_run: _DryRun = False,
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
@@ -158,15 +192,123 @@ def fork(
     approves it. Prints the new run's id.
     """
     say = text_argument(say) if say else ""
-    (origin, new), _ = operate(lambda operations: operations.fork(run, at, run_id=id, say=say, note=note), dsn)
-    if json:
+    (origin, new), rehearsed = _sent(
+        lambda operations: operations.fork(run, at, run_id=id, say=say, note=note), dsn, dry_run=dry_run
+    )
+    if rehearsed is not None:
+        _show(rehearsed, json=json)
+    elif json:
         print_json({"schema": "callboard.forked/1", "run_id": new, "origin": origin, "at": at})
     else:
         print_line(new)
 
 
-def _done(run_id: str, what: str, *, json: bool) -> None:
+def pause(
+    which: _RunOrActor,
+    reason: Annotated[str, typer.Option("--reason", help="Why; shown until it is resumed, and audited.")] = "",
+    *,
+    dry_run: _DryRun = False,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """Let a run or an actor take no more messages until it is resumed.
+
+    Calls that are under way end, and their answers wait.
+
+    Exit codes: 3 there is none, 5 it stands already, or has ended.
+    """
+    from ..operations.resuming import pause as pause_
+
+    found, rehearsed = _sent(lambda operations: pause_(operations, which, reason=reason), dsn, dry_run=dry_run)
+    _stood(found, "pause", rehearsed, json=json)
+
+
+def resume(
+    which: _RunOrActor,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is in the audit trail.")] = "",
+    *,
+    dry_run: _DryRun = False,
+    dsn: Dsn = None,
+    json: Json = False,
+) -> None:
+    """Let a parked, paused or failed run or actor go on.
+
+    Says why it stood, and what it will do. What waits for a decision, or has ended, is refused with the way out.
+
+    Exit codes: 3 there is none, 5 it does not stand still, or something else makes it go on.
+    """
+    from ..operations.resuming import resume as resume_
+
+    found, rehearsed = _sent(lambda operations: resume_(operations, which, reason=reason), dsn, dry_run=dry_run)
+    _stood(found, "resume", rehearsed, json=json)
+
+
+def _stood(found: "Standing", what: str, rehearsed: "Rehearsal | None", *, json: bool) -> None:
     if json:
-        print_json({"schema": "callboard.message/1", "run_id": run_id, "accepted": what})
+        document: dict[str, Any] = {
+            "schema": "callboard.standing/1",
+            "asked": what,
+            "address": found.address,
+            "run_id": found.run_id or None,
+            "status": found.status,
+            "reason": found.reason,
+            "will": found.will,
+            "served": found.served,
+        }
+        if rehearsed is not None:
+            document["rehearsal"] = rehearsed.document()
+        print_json(document)
+        return
+    name = f"run {found.run_id}" if found.run_id else found.address
+    why = f": {found.reason}" if found.reason and not found.reason.startswith(found.status) else ""
+    was = f"was {found.reason if found.reason.startswith(found.status) else found.status}{why}"
+    print_line(f"{name} {was}" if what == "resume" else f"{name} was at work")
+    print_line(f"{'would be ' if rehearsed else ''}told to {what if what == 'pause' else 'go on'}: {found.will}")
+    if rehearsed is not None:
+        _show(rehearsed, json=False)
+    elif not found.served:
+        note("no node serves it at the moment; it is done when one does: callboard daemon APP")
+
+
+def _sent(
+    work: "Callable[[Operations], Awaitable[T]]", dsn: str | None, *, dry_run: bool
+) -> "tuple[T, Rehearsal | None]":
+    """The result of an operation; with `dry_run` also what it would have sent, and nothing has been."""
+    from ..settings import read_settings
+    from .session import with_operations
+
+    async def session(operations: "Operations") -> "tuple[T, Rehearsal | None]":
+        if not dry_run:
+            return await work(operations), None
+        from ..operations.rehearsal import Rehearsal
+        from ..operations.runs import Operations as Rehearsed
+
+        rehearsal = Rehearsal(operations.store)
+        return await work(Rehearsed(rehearsal.store, operations.who)), rehearsal
+
+    return with_operations(session, read_settings(dsn=dsn))
+
+
+def _show(rehearsed: "Rehearsal", *, json: bool) -> None:
+    """What would be sent, and what the audit trail would say."""
+    from ..trace_text import Line, json_block
+
+    document = rehearsed.document()
+    if json:
+        print_json(document)
+        return
+    note("dry run: nothing was sent")
+    for message in document["messages"]:
+        print_line(f"would send {message['type']} to {message['to']}")
+        print_lines([Line(line.text) for line in json_block(message["body"])], "never")
+    for row in document["audit"]:
+        print_line(f"would audit: {row['who']} {row['action']} {row['object']}")
+
+
+def _done(run_id: str, what: str, rehearsed: "Rehearsal | None", *, json: bool) -> None:
+    if rehearsed is not None:
+        _show(rehearsed, json=json)
+    elif json:
+        print_json({"schema": "callboard.sent/1", "run_id": run_id, "accepted": what})
     else:
         print_line(f"{run_id}: {what.replace('-', ' ')}; it is in the run's mailbox")

@@ -1,12 +1,14 @@
 """What most commands do: read the settings, open the store, run something with the operations, close."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from ..settings import Settings, read_settings
 
 if TYPE_CHECKING:
-    from ..operations import Operations
+    from ...persistence.store import Store
+    from ..operations.runs import Operations
 
 T = TypeVar("T")
 
@@ -15,14 +17,26 @@ def with_operations(work: "Callable[[Operations], Awaitable[T]]", settings: Sett
     """The result of `work` on the store that these settings mean."""
     import anyio
 
-    from ..operations import Operations
-    from ..wiring import open_store
+    from ..operations.principal import terminal_principal
+    from ..operations.runs import Operations
 
     async def session() -> T:
-        async with open_store(settings) as store:
-            return await work(Operations(store, settings.principal))
+        async with opened_store(settings) as store:
+            return await work(Operations(store, terminal_principal(settings.principal)))
 
     return anyio.run(session)
+
+
+@asynccontextmanager
+async def opened_store(settings: Settings) -> "AsyncIterator[Store]":
+    """`wiring.open_store` for a person in front: the first start of an embedded server takes some seconds."""
+    from ..wiring import open_store
+    from .progress import progress
+
+    async with AsyncExitStack() as stack:
+        with progress("starting the database"):
+            store = await stack.enter_async_context(open_store(settings))
+        yield store
 
 
 def operate(work: "Callable[[Operations], Awaitable[T]]", dsn: str | None) -> tuple[T, Settings]:

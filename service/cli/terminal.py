@@ -7,14 +7,14 @@ are added after that, and only where a terminal wants them.
 import json
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...mailbox.errors import UsageError
 from ..safe import safe
 
 if TYPE_CHECKING:
     from ..settings import Color
-    from ..trace import Line
+    from ..trace import Style
 
 _CODES = {
     "title": "1",
@@ -26,6 +26,16 @@ _CODES = {
     "waits": "33",
 }
 MAX_STDIN_CHARS = 4 << 20
+
+
+class Styled(Protocol):
+    """A line and how it looks; `trace.Line` is one."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def style(self) -> "Style": ...
 
 
 def print_line(text: str) -> None:
@@ -53,13 +63,20 @@ def print_json_line(document: Any) -> None:
     _write(sys.stdout, json.dumps(document, ensure_ascii=True).replace("\x7f", "\\u007f"))
 
 
-def print_lines(lines: "Iterable[Line]", color: "Color", *, to_stderr: bool = False) -> None:
+def print_lines(lines: "Iterable[Styled]", color: "Color", *, to_stderr: bool = False) -> None:
     """Styled lines."""
     stream = sys.stderr if to_stderr else sys.stdout
     colored = wants_color(color, stream)
     for line in lines:
         text, code = safe(line.text), _CODES[line.style]
         _write(stream, f"\x1b[{code}m{text}\x1b[0m" if colored and code and text else text)
+
+
+def print_piece(text: str, *, to_stderr: bool = False) -> None:
+    """A part of a line, at once; line breaks in it count, so whoever prints foreign text splits it first."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    stream.write(safe(text, lines=True))
+    stream.flush()
 
 
 def note(text: str) -> None:

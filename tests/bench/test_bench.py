@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from bench.__main__ import main, parser
-from callboard.bench import messages, steps, wake
+from callboard.bench import messages, start, steps, wake
 from callboard.bench.meter import Latency, family_cpu, postmaster_of, quantile
 from callboard.bench.table import lines
 
@@ -44,6 +44,14 @@ def test_wake_reports_what_waiting_costs_and_how_long_waking_takes(server_dsn: s
     assert [(one.actors, one.wake.count) for one in report.parked] == [(3, 4), (40, 4)]
     assert all(one.in_memory <= 1 for one in report.parked), "who waits is not in memory: only the root supervisor is"
     assert all(0 < one.wake.p50_ms <= one.wake.p99_ms for one in report.parked)
+
+
+def test_start_reports_what_commands_cost_and_that_help_loads_next_to_nothing(server_dsn: str) -> None:
+    report = start.run(server_dsn, start.Sizes(commands=("runs --help", "runs"), times=1))
+    assert msgspec.json.decode(msgspec.json.encode(report), type=start.StartReport) == report
+    help_, runs = report.commands
+    assert help_.modules < 120 < runs.modules, "how long it took is nobody's business here"
+    assert report.python_cpu_ms > 0 and help_.cpu_ms > 0
 
 
 def test_a_report_is_a_table_for_people_and_json_for_programs(

@@ -197,7 +197,10 @@ def test_problems_are_objects_on_stderr_with_json(cli: Cli, shared: str) -> None
     assert said.problem == {
         "schema": "callboard.problem/1",
         "type": "not-found",
+        "title": "Nothing by that name",
         "detail": said.problem["detail"],
+        "code": "not-found",
         "exit_code": 3,
+        "next": "callboard runs",
     }
     assert "'nope'" in said.problem["detail"]

@@ -82,7 +82,7 @@ def test_no_file_says_nothing_and_one_that_was_named_must_be_there(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[budgets]", "budgets: there is no such table; there are budget, guardrails, policy, model, classifier"),
+        ("[budgets]", "budgets: there is no such table; did you mean budget"),
         ("budget = 3", "budget: expected a table, got 3"),
         ("[budget]\nmax_steps = 3", "budget.max_steps: there is no such key; budget has max_iterations, max_tokens"),
         ("[budget]\nmax_iterations = 0", 'budget.max_iterations: expected a whole number above 0, or "none", got 0'),

@@ -8,9 +8,9 @@ import pytest
 
 from callboard.mailbox.errors import AlreadyDecided, NotAllowed, UsageError
 from callboard.persistence.postgres import PostgresStore
-from callboard.service.argument_paths import REMOVED, parsed_changes, with_changes
-from callboard.service.decisions import Answer, Decisions
-from callboard.service.operations import Operations
+from callboard.service.operations.argument_paths import REMOVED, parsed_changes, with_changes
+from callboard.service.operations.decisions import Answer, Decisions
+from callboard.service.operations.runs import Operations
 from tests.service.conftest import APP, Cli, query
 
 T = TypeVar("T")

@@ -40,7 +40,7 @@ class Desk:
         self.runtime = Runtime(self.store, ScriptedLLM(responses or (LLMResponse("done"),)), [issue_refund])
         app: Any = create_app(self.store, **options)
         transport = httpx.ASGITransport(app)
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://desk")
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
     async def parked(self) -> str:
         """A run that waits for a person."""

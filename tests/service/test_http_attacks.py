@@ -9,7 +9,7 @@ import pytest
 
 from callboard import InMemoryStore
 from callboard.actors.agent.messages import StartRun, Tell
-from callboard.service.money import read_amount, sums_in
+from callboard.service.operations.money import read_amount, sums_in
 
 pytest.importorskip("litestar")
 
@@ -22,7 +22,7 @@ JSON = {"Content-Type": "application/json"}
 
 def client(store: InMemoryStore, **options: Any) -> httpx.AsyncClient:
     app: Any = create_app(store, **options)
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://desk")
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
 
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/a/approve", "/runs/a/deny", "/runs/a/tell", "/runs/a/cancel"])

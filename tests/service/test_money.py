@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from callboard.mailbox.errors import UsageError
-from callboard.service.money import require_repeated, sums_in
+from callboard.service.operations.money import require_repeated, sums_in, unread_in
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,25 @@ def test_an_amount_for_a_call_without_money_is_a_mistake() -> None:
 def test_an_amount_that_is_no_number_is_named() -> None:
     with pytest.raises(UsageError, match="'five'"):
         require_repeated(sums_in({"amount": Decimal(5).__int__()}), ["five"], whose="it")
+
+
+@pytest.mark.parametrize(
+    "text", ["480,00", "480 EUR", "€480", "1e99", "NaN", "Infinity", "-Infinity", "1.234,50", "1" * 41, "USD 1'000"]
+)
+def test_what_looks_like_a_sum_and_cannot_be_read_is_repeated_letter_by_letter(text: str) -> None:
+    arguments = {"order": "A-1", "refund": {"amount": text}}
+    assert sums_in(arguments) == []
+    unread = unread_in(arguments)
+    assert [(one.field, one.text) for one in unread] == [("refund.amount", text)]
+    for typed in ([], ["480"], [text + " "]):
+        with pytest.raises(UsageError, match="cannot be read as a sum"):
+            require_repeated([], typed, whose="a1", unread=unread)
+    require_repeated([], [text], whose="a1", unread=unread)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"amount": "480.00"}, {"payment": "card_4242"}, {"refund": "RF-17"}, {"total": "all of it"}, {"note": "480,00"}],
+)
+def test_names_and_numbers_that_can_be_read_are_not_asked_for_as_text(arguments: dict[str, str]) -> None:
+    assert unread_in(arguments) == []

@@ -9,7 +9,7 @@ from callboard.actors.bonds import Bonds, OpenAsk
 from callboard.mailbox.envelope import Envelope
 from callboard.mailbox.lane import Lane
 from callboard.persistence.rows import ActorRow, Decision, Member, MessageView, Timer
-from callboard.service.why import Facts, actor_why, call_why, message_why
+from callboard.service.operations.why import Facts, actor_why, call_why, message_why
 
 ADDRESS = "/desk/agent:1"
 NOW = 1_000.0
@@ -124,7 +124,7 @@ def test_a_message_of_a_stopped_actor_waits_for_that_but_a_system_message_goes_t
 def test_a_held_call_names_its_approval() -> None:
     held = view(state="held", recipient="/desk/tools")
     why = actor_why(facts(calls=[held], decisions=[decision()]))
-    assert why.kind == "stuck" and "issue_refund waits for a person: above 50" in why.text
+    assert why.kind == "waits" and "issue_refund waits for a person: above 50" in why.text
     assert why.way_out == "callboard approvals show d1"
     doubt = call_why(held, facts(calls=[held], decisions=[decision(kind="in-doubt")]))
     assert doubt.text.startswith("in doubt: whether issue_refund happened is not known")
