@@ -11,7 +11,16 @@ import os
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-PROCESSES = ("bench/", "demo/", "deploy/", "field/", "flagship/", "quarantine/", "service/test_daemon.py")
+PROCESSES = (
+    "bench/",
+    "demo/",
+    "deploy/",
+    "field/",
+    "flagship/",
+    "quarantine/",
+    "service/test_daemon.py",
+    "soak/",
+)
 LONG = (
     "simulation/test_simulation.py",
     "adapters/",
@@ -21,6 +30,7 @@ LONG = (
     "contract/test_model.py",
     "embedded/",
     "evals/",
+    "test_documented_commands.py",
     "test_examples.py",
     "test_migrating.py",
     "test_packaging.py",
