@@ -1,5 +1,6 @@
 """The memory store's audit trail, tokens, kept answers, feed and instances (S13, S15, S16, S17, S19)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from copy import copy
@@ -26,7 +27,7 @@ class _Answer(msgspec.Struct):
     at: float
 
 
-class MemoryAuditing:
+class MemoryAuditing(ABC):
     """What operators leave behind."""
 
     tables: Tables
@@ -36,12 +37,12 @@ class MemoryAuditing:
         self._answers: dict[tuple[str, str], _Answer] = {}
         self._instances: dict[str, str] = {}
 
-    async def _reach(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _reach(self) -> None: ...
 
+    @abstractmethod
     def clock(self) -> float:
         """The store's clock."""
-        raise NotImplementedError
 
     # -- audit
 

@@ -4,6 +4,7 @@ Neighbours: `tables` holds the rows; `intake` knows client ids and what a mailbo
 `discard` change anything.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from copy import copy
@@ -29,23 +30,23 @@ from .tables import Mailbox, Stored, Tables
 from .values import check
 
 
-class MemoryInspecting:
+class MemoryInspecting(ABC):
     """Looks at the tables, and settles dead letters."""
 
     tables: Tables
     cluster: Cluster
     _intake: Intake
 
-    async def _reach(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _reach(self) -> None: ...
 
+    @abstractmethod
     def clock(self) -> float:
         """The store's clock."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wake_owners(self, recipients: Iterable[tuple[int, str]], *, but: int | None = None) -> None:
         """Wake whoever serves these mailboxes."""
-        raise NotImplementedError
 
     # -- mailboxes and messages
 

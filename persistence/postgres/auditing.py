@@ -1,5 +1,6 @@
 """The PostgreSQL store's audit trail, tokens, kept answers, feed and instances (S13, S15, S16, S17, S19)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -17,13 +18,13 @@ from .errors import translated
 from .instance import held_instance
 
 
-class PostgresAuditing:
+class PostgresAuditing(ABC):
     """What operators leave behind."""
 
     _dsn: str
 
-    async def _run(self, query: str, params: dict[str, Any] | None = None) -> list[Row]:
-        raise NotImplementedError
+    @abstractmethod
+    async def _run(self, query: str, params: dict[str, Any] | None = None) -> list[Row]: ...
 
     # -- audit
 

@@ -4,6 +4,7 @@ Neighbours: `queries/inspecting.sql` and `functions/6_inspecting.sql` have the s
 index step runs under a timeout of the server's own: looking must not cost those who work.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,19 +32,19 @@ STRETCHES = (10.0, 600.0, 86_400.0)
 _LAST = (1 << 63) - 1
 
 
-class PostgresInspecting:
+class PostgresInspecting(ABC):
     """Looks at the tables, and settles dead letters."""
 
     _mailbox_limit: int
 
-    async def _run(self, query: str, params: dict[str, Any] | None = None) -> list[Row]:
-        raise NotImplementedError
+    @abstractmethod
+    async def _run(self, query: str, params: dict[str, Any] | None = None) -> list[Row]: ...
 
-    async def _run_within(self, seconds: float, query: str, params: dict[str, Any] | None = None) -> list[Row]:
-        raise NotImplementedError
+    @abstractmethod
+    async def _run_within(self, seconds: float, query: str, params: dict[str, Any] | None = None) -> list[Row]: ...
 
-    async def _wake(self, envelopes: Sequence[Envelope]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _wake(self, envelopes: Sequence[Envelope]) -> None: ...
 
     # -- mailboxes and messages
 

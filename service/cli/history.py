@@ -32,15 +32,37 @@ def add_to(app: typer.Typer) -> None:
     app.command("verify")(verify)
 
 
-_STATUSES = "running, awaiting_approval, provider_down, completed, failed, cancelled, recorded, parked, paused"
+_USUAL = (
+    "running",
+    "awaiting_approval",
+    "provider_down",
+    "completed",
+    "failed",
+    "cancelled",
+    "recorded",
+    "parked",
+    "paused",
+)
+_STATUSES = (*_USUAL, "escalated", "stopped", "not_started")
+"""Of a run, or of its actor where that stands still."""
 _Since = Annotated[str, typer.Option("--since", metavar="WHEN", help="Begun since: 30m, 2h, 3d ago, or a date.")]
 _By = Annotated[str, typer.Option("--requested-by", metavar="NAME", help="Only those that NAME asked for.")]
 _Agent = Annotated[str, typer.Option("--agent", metavar="NAME", help="Only those of this agent of the desk.")]
 
 
+def _require_status(status: str) -> None:
+    if status and status not in _STATUSES:
+        from difflib import get_close_matches
+
+        from ...mailbox.errors import UsageError
+
+        near = "".join(f"; did you mean {one!r}?" for one in get_close_matches(status, _STATUSES, 1))
+        raise UsageError(f"--status: expected one of {', '.join(_STATUSES)}, got {status[:40]!r}{near}")
+
+
 def runs(
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many.")] = 50,
-    status: Annotated[str, typer.Option("--status", help=f"{_STATUSES}, …")] = "",
+    status: Annotated[str, typer.Option("--status", help=f"{', '.join(_USUAL)}, …")] = "",
     *,
     since: _Since = "",
     requested_by: _By = "",
@@ -58,6 +80,8 @@ def runs(
     from ..settings import read_settings
     from .render import print_runs
     from .watch import Shown, watched
+
+    _require_status(status)
 
     async def read(operations: "Operations") -> "RunList":
         begun = since_(since, await operations.store.now())

@@ -148,3 +148,10 @@ def test_money_is_not_approved_by_a_yes_on_stdin(cli: Cli, shared: str) -> None:
         said = cli("approve", run, stdin=stdin, dsn=shared)
         assert said.code == 2 and "amount" in said.one_line()
     assert cli("approvals", "show", run, "--json", dsn=shared).document["status"] == "pending"
+
+
+def test_a_status_that_no_run_can_have_is_an_error_with_what_was_perhaps_meant(cli: Cli, shared: str) -> None:
+    said = cli("runs", "--status", "complete", dsn=shared)
+    assert said.code == 2
+    assert "expected one of running, awaiting_approval" in said.err
+    assert "did you mean 'completed'?" in said.err
