@@ -97,3 +97,10 @@ class StaleEpoch(StoreError):
 
 class BadRow(StoreError):
     """The database refused a value (SQLSTATE class 22 or 23): the turn that wrote it is at fault, no other."""
+
+
+def leaf(error: BaseException) -> BaseException:
+    """What a group of errors is about: a task group puts one around each error. Of several, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -20,7 +20,7 @@ import anyio.lowlevel
 
 from ..actors.app import App, Surroundings
 from ..actors.spec import Supervisor, Tree
-from ..mailbox.errors import CallboardError, SchemaMismatch, StoreUnavailable, UsageError
+from ..mailbox.errors import CallboardError, SchemaMismatch, StoreUnavailable, UsageError, leaf
 
 log = logging.getLogger(__name__)
 
@@ -140,16 +140,9 @@ async def _entered(manager: AbstractAsyncContextManager[Supervisor], app: App) -
     except (UsageError, StoreUnavailable, SchemaMismatch):
         raise
     except Exception as error:
-        said = _said(_leaf(error))
+        said = _said(leaf(error))
         text = f"application {app.name!r} did not open: {said}; mend that, then start it again"
         raise ApplicationFailed(text) from error
-
-
-def _leaf(error: BaseException) -> BaseException:
-    """What a group of errors is about: whoever opens things in a task group gets one around each error."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def parse_options(given: list[str]) -> dict[str, str]:

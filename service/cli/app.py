@@ -8,8 +8,9 @@ from typing import Any
 
 import typer
 
+from ...mailbox.errors import leaf
 from . import reader_left, without_typer
-from .errors import leaf, misread, report, say
+from .errors import misread, report, say
 from .help_texts import command_in, pages
 
 _UNREADABLE = typer.BadParameter.__mro__[2]

@@ -95,9 +95,8 @@ def daemon(
 def _keep(application: str, settings: "Settings", options: dict[str, str], *, init: bool, json: bool) -> int:
     import anyio
 
-    from ...mailbox.errors import CallboardError
+    from ...mailbox.errors import CallboardError, leaf
     from ..daemon import CRASHED, Daemon
-    from .errors import leaf
     from .terminal import print_json_line
 
     async def serve() -> int:

@@ -82,16 +82,9 @@ def _table() -> tuple[tuple[type[BaseException], Kind], ...]:
     )
 
 
-def leaf(error: BaseException) -> BaseException:
-    """The error inside of groups; of several the first that is more than a cancellation of the others."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 def described(error: BaseException) -> tuple[Kind, str]:
     """What kind of error it is, and what and why in words."""
-    error = leaf(error)
+    error = e.leaf(error)
     for reader in (_of_the_system, _of_an_extra):
         found = reader(error)
         if found is not None:
@@ -168,7 +161,7 @@ def report(error: BaseException, *, as_json: bool, with_traceback: bool = False,
     if kind.code is Exit.USAGE and command:
         kind = replace(kind, next=f"callboard {command} --help")
     if kind is _BUG and with_traceback:
-        traceback.print_exception(leaf(error), file=sys.stderr)
+        traceback.print_exception(e.leaf(error), file=sys.stderr)
     say(kind, detail, as_json=as_json)
     return int(kind.code)
 

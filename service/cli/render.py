@@ -6,17 +6,15 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from ..operations.views import ApprovalView, RunList, RunView, moment
+from ..operations.views import ApprovalView, RunList, RunView
 from ..safe import safe
-from ..trace_text import Line, Style, block
+from ..trace_text import Line, block
 from .terminal import note, print_row
 from .times import When, utc
 
 if TYPE_CHECKING:
-    from ..operations.actors import ActorLine, MailboxView
     from ..operations.decided import Decided
     from ..operations.spending import Spend
-    from ..operations.why import Why
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -217,50 +215,3 @@ def outcome_lines(view: RunView, application: str) -> Iterator[Line]:
         yield Line(f"  decide:  {_how(one)}")
     if view.approvals:
         yield Line(f"  go on:   callboard daemon {application}   (or this command again, with --id {view.run_id})")
-
-
-_STYLES: dict[str, Style] = {"moves": "good", "waits": "waits", "stuck": "bad", "ended": "data"}
-
-
-def print_actors(found: "Sequence[ActorLine]") -> None:
-    """A list of actors."""
-    rows = [
-        (one.address, one.kind or "-", one.status or "not begun", str(one.waiting), one.why.kind, one.why.text)
-        for one in found
-    ]
-    print_table(("actor", "kind", "status", "waiting", "moves?", "why"), rows)
-
-
-def actor_lines(one: "ActorLine") -> Iterator[Line]:
-    """One actor."""
-    yield Line(f"{one.address}  {one.status or 'not begun'}", "title")
-    if one.kind:
-        yield Line(f"  kind       {one.kind}, incarnation {one.incarnation}, {one.version} turn(s)")
-    yield Line(f"  mailbox    {one.waiting} message(s)")
-    yield from _why_lines(one.why, "  why        ")
-
-
-def mailbox_lines(view: "MailboxView") -> Iterator[Line]:
-    """A mailbox, and the calls that its actor waits for."""
-    yield from actor_lines(view.actor)
-    for title, lines in (("waiting", view.messages), ("its calls", view.calls)):
-        if lines:
-            yield Line("")
-            yield Line(title, "section")
-        for line in lines:
-            sender = line.sender or "outside"
-            way = f"to {line.recipient}" if title == "its calls" else f"from {sender}"
-            attempt = f", attempt {line.attempt}" if line.attempt > 1 else ""
-            yield Line(
-                f"{line.id}  {line.type}.v{line.version}  {line.state}, {line.lane} lane, {way}, "
-                f"{moment(line.sent_at)}{attempt}"
-            )
-            yield from _why_lines(line.why, "  ")
-    if not view.complete:
-        yield Line("there are more; --limit shows them", "data")
-
-
-def _why_lines(why: "Why", indent: str) -> Iterator[Line]:
-    yield Line(f"{indent}{why.kind}: {why.text}", _STYLES[why.kind])
-    if why.way_out:
-        yield Line(f"{' ' * len(indent)}→ {why.way_out}")

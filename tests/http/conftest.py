@@ -3,21 +3,18 @@
 import json
 import subprocess
 import sys
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import anyio
-import psycopg
 import pytest
-from psycopg import sql
 
 from callboard import InMemoryStore, create_schema
 
 pytest.importorskip("litestar")
 
 from tests.http.desk import Caller, Desk, postgres_desk
+from tests.made_database import made_database
 from tests.service.conftest import ROOT, environment
 
 
@@ -56,13 +53,8 @@ class Server:
 @pytest.fixture(scope="module")
 def database(server_dsn: str) -> Iterator[str]:
     """A database with the schema that the tests of a module share."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server_dsn, autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
-        found = urlsplit(server_dsn)._replace(path=f"/{name}").geturl()
-        anyio.run(create_schema, found)
-        yield found
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    with made_database(server_dsn) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -7,20 +7,18 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 import psycopg
 import pytest
-from psycopg import sql
 
 from callboard.persistence.postgres import create_schema
 from callboard.service.cli.app import run_command
+from tests.made_database import made_database
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = "tests.service.desk_app:app"
@@ -129,13 +127,8 @@ def database(dsn: str) -> str:
 @pytest.fixture(scope="module")
 def shared(server_dsn: str) -> Iterator[str]:
     """A database with the schema that the tests of a module share; each makes runs of its own in it."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server_dsn, autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {} template template0").format(sql.Identifier(name)))
-        found = urlsplit(server_dsn)._replace(path=f"/{name}").geturl()
-        anyio.run(create_schema, found)
-        yield found
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    with made_database(server_dsn) as made:
+        yield made
 
 
 def query(dsn: str, text: str) -> list[tuple[Any, ...]]:
