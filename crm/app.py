@@ -46,7 +46,7 @@ from .outbox import Mailer, Outbox
 from .policy import policy_text
 from .schema import install
 from .tickets import make_tickets
-from .tools import desk_tools
+from .tools import Toolset, desk_tools
 
 AGENTS = "/crm/desk/agent"
 MAX_TICKETS = 1_000
@@ -98,9 +98,11 @@ def desk_tree(
     after_effect: AfterEffect | None = None,
     rules: Rules = DESK_RULES,
     llm: LLMClient | None = None,
+    *,
+    tools: Toolset | None = None,
 ) -> Supervisor:
-    """The desk's supervision tree; `llm`: the model, by default the offline one."""
-    box = toolbox(desk_tools(database, node=node, after_effect=after_effect))
+    """The desk's supervision tree; `llm`: the model, by default the offline one; `tools`: instead of the desk's own."""
+    box = toolbox(tools or desk_tools(database, node=node, after_effect=after_effect))
     rules = replace(rules, tools=box)
     specs = tuple(tool.spec() for tool in box.values())
     # A run that fails stands failed, with its reason: there is nothing that a restart would mend.

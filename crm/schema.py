@@ -102,6 +102,8 @@ async def install_login(database: Database, *, role: str = APP_ROLE) -> str:
 
 async def lock_desk(session: Session) -> None:
     """Wait for the lock that installing and loading take, and hold it to the end of the transaction."""
+    # As long as a statement may take: on a busy machine, loading takes longer than a tool may wait for a row.
+    await session.execute("SET LOCAL lock_timeout = 0")
     await session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 

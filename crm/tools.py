@@ -96,8 +96,12 @@ def money_tools(database: Database, *, policy: Policy, node: str, after_effect: 
     money = Money(database, policy, node=node, after_effect=after_effect)
     gate = refund_needs_approval(policy)
     return (
-        tool(effect="money", requires_approval=gate, reconcile=money.reconcile_refund, returns_trust=_PAID)(
-            money.issue_refund
-        ),
+        tool(
+            effect="money",
+            requires_approval=gate,
+            reconcile=money.reconcile_refund,
+            returns_trust=_PAID,
+            sums={"amount_cents": f"{policy.currency} cents"},
+        )(money.issue_refund),
         tool(effect="money", reconcile=money.reconcile_cancel, returns_trust=_PAID)(money.cancel_order),
     )

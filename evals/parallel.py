@@ -1,5 +1,6 @@
 """Work that needs no order, on several processors."""
 
+import multiprocessing
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -19,5 +20,7 @@ def side_by_side(function: Callable[[A], B], items: Iterable[A], processes: int)
     given = list(items)
     if processes <= 1 or len(given) <= 1:
         return [function(item) for item in given]
-    with ProcessPoolExecutor(min(processes, len(given))) as pool:
+    # Not a fork: this process may have threads, whose locks a fork would inherit held.
+    started = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(processes, len(given)), mp_context=started) as pool:
         return list(pool.map(function, given))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...mailbox.address import key_of
-from ...mailbox.errors import Conflict, NotFound, UsageError
+from ...mailbox.errors import Conflict, NotAllowed, NotFound, UsageError
 from ...persistence.rows import Decision, DecisionStatus, Verdict
 from ...persistence.store import Store
 from ..client import Client
@@ -66,6 +66,11 @@ class Deciding:
         """
         who = _somebody(by)
         waiting = await self._waiting(run_id, call)
+        if status == "approved" and waiting.risk == "never":
+            raise NotAllowed(
+                f"decision {waiting.id} cannot be approved by anybody: policy {waiting.policy}: {waiting.reason}; "
+                "deny it, or edit it"
+            )
         note = row_text(note, MAX_SAID_CHARS)
         verdict = Verdict(
             waiting.id,

@@ -314,6 +314,8 @@ class ApprovalRequested(Event, tag="approval.requested"):
     """Why it is asked for once more."""
     findings: list[Finding] = msgspec.field(default_factory=list)
     """What made it be asked again: what the checks found at the release."""
+    sums: dict[str, str] = msgspec.field(default_factory=dict)
+    """What the tool declared of the sums among the arguments: path to unit (sums.py)."""
 
 
 class ApprovalGranted(Event, tag="approval.granted"):

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Risk = Literal["low", "medium", "high"]
+Risk = Literal["low", "medium", "high", "never"]
+"""never: nobody may approve it. People see it all the same, and refuse it or have it changed."""
 UNKNOWN = "unknown"
 """Who asked for a run, where nobody said."""
-RISKS: tuple[Risk, ...] = ("low", "medium", "high")
+RISKS: tuple[Risk, ...] = ("low", "medium", "high", "never")
 
 
 @dataclass(frozen=True)

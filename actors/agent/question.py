@@ -12,7 +12,7 @@ import msgspec
 from ...mailbox.message import Message
 from .approval_events import ApprovalChecked, ApprovalCheckRequested, Change
 from .events import ApprovalRequested, Finding, Provenance
-from .policy import Terms
+from .policy import RISKS, Terms
 
 MAX_CHANGES = 200
 """Changes of one edit that are told one by one."""
@@ -37,6 +37,8 @@ class Question(msgspec.Struct):
     """Who has approved, while the checks are run at the release."""
     note: str = ""
     edited_by: list[str] = []
+    sums: dict[str, str] = {}
+    """What the tool had declared of its sums when it was asked."""
 
 
 def asked(event: ApprovalRequested) -> Question:
@@ -44,14 +46,14 @@ def asked(event: ApprovalRequested) -> Question:
     terms = Terms(
         event.reason,
         event.policy,
-        event.risk if event.risk in ("low", "high") else "medium",  # type: ignore[arg-type]
+        event.risk if event.risk in RISKS else "medium",
         event.needed,
         event.not_requester,
         event.expires_seconds,
         event.hold_seconds,
     )
     found = {finding.check: finding.ok for finding in event.findings}
-    return Question(terms, list(event.provenance), found, edited_by=list(event.edited_by))
+    return Question(terms, list(event.provenance), found, edited_by=list(event.edited_by), sums=dict(event.sums))
 
 
 def apply_to_question(question: Question, event: Message) -> None:

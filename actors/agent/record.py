@@ -1,11 +1,12 @@
 """The longer events of a run, made from the messages that cause them. Pure."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from ...mailbox.address import key_of
-from ...persistence.rows import Decision
+from ...persistence.rows import Decision, Declared
 from .approval_events import Change
 from .digest import canonical
 from .events import (
@@ -259,7 +260,17 @@ def add_terms(row: Decision, asked: ApprovalRequested, diff: list[Change]) -> No
     row.not_requester, row.hold_seconds = asked.not_requester, asked.hold_seconds
     row.replaces, row.edited_by = asked.replaces, _json(asked.edited_by)
     row.reason = row_text(f"{asked.again}; {asked.reason}") if asked.again else asked.reason
-    row.provenance, row.checks, row.diff = _json(asked.provenance), _json(asked.findings), _json(diff)
+    row.checks, row.diff = _json(asked.findings), _json(diff)
+    row.provenance = _json([*asked.provenance, *_declared(asked.sums)])
+
+
+def add_sums(row: Decision, sums: Mapping[str, str]) -> None:
+    """What the tool declares of the sums in a call that nobody was asked about before."""
+    row.provenance = _json(_declared(sums))
+
+
+def _declared(sums: Mapping[str, str]) -> list[Declared]:
+    return [Declared(path, unit) for path, unit in sums.items()]
 
 
 def _json(values: list[Any]) -> str:

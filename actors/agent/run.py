@@ -19,7 +19,7 @@ from ..context import Context
 from ..system import Cancel
 from . import record, spans
 from .agents import tools_for
-from .budget import check
+from .budget import check, spent_ratio
 from .classifier import lowered
 from .events import (
     BudgetSet,
@@ -46,6 +46,7 @@ from .prompt import prompt_hash
 from .retooling import code_of
 from .run_base import Parts, RunSnapshot
 from .run_model import RunModel
+from .state import RunState
 from .text import error_line, row_text, said, well_formed
 
 __all__ = ["Parts", "Run", "RunSnapshot"]
@@ -73,6 +74,11 @@ class Run(RunModel, kind="run"):
             "agent": run.agent,
             "waits_for": (f"{waits.tool}: {waits.reason}" if waits else ", ".join(called))[:200],
             "detail": (run.final_answer or run.failure_detail or run.model_error)[:200],
+            "asks_model": bool(run.model_message),
+            "tools": [call.tool[:80] for call in run.pending.values() if call.status == "running" and not call.child][
+                :3
+            ],
+            **_budgeted(run),
         }
 
     @on(creates=True)
@@ -190,3 +196,13 @@ class Run(RunModel, kind="run"):
         spans.run_ended(ctx.span, self.state.work, run)
         self._tell_waiters(ctx)
         self._tell_parent(ctx)
+
+
+def _budgeted(run: RunState) -> dict[str, Any]:
+    """How much of its budget a run has used. Time goes on where no turn is: of that, until when it lasts."""
+    limits, seconds = run.budget, run.budget.max_duration_seconds
+    counted = (limits.max_iterations, limits.max_tokens, limits.max_cost_usd, limits.max_tool_calls)
+    return {
+        "spent": round(spent_ratio(limits, run, run.started_at), 3) if any(counted) else None,
+        "until": run.started_at + seconds if seconds else 0.0,
+    }

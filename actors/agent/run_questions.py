@@ -39,7 +39,11 @@ class RunQuestions(RunChildren, kind="run"):
             self.state.run.step, call, identifier, name, verdict.terms, seconds=self._seconds(verdict.terms)
         )
         requested = msgspec.structs.replace(
-            requested, tool_call_id=asked.id, provenance=list(asked.provenance), tally=verdict.tally
+            requested,
+            tool_call_id=asked.id,
+            provenance=list(asked.provenance),
+            tally=verdict.tally,
+            sums=dict(tool.sums),
         )
         self._put(requested, ctx)
 
@@ -66,7 +70,8 @@ class RunQuestions(RunChildren, kind="run"):
             call.step, tool, identifier, decision, terms, seconds=self._seconds(terms), again=again
         )
         kept = call.question or Question(terms)
-        given = {"provenance": kept.provenance, "edited_by": kept.edited_by, **about}
+        sums = kept.sums if changed is None else dict(changed.tool.sums)
+        given = {"provenance": kept.provenance, "edited_by": kept.edited_by, "sums": sums, **about}
         return msgspec.structs.replace(requested, tool_call_id=call.tool_call_id, replaces=call.decision, **given)
 
     def _put(self, requested: ApprovalRequested, ctx: Context, diff: list[Change] | None = None) -> None:
@@ -92,6 +97,8 @@ class RunQuestions(RunChildren, kind="run"):
         row = record.question(call, self.state.run, ctx.address, self.parts.approvals, seconds)
         if requested is not None:
             record.add_terms(row, requested, diff or [])
+        elif (tool := self._toolset().get(call.tool)) is not None:
+            record.add_sums(row, tool.sums)
         ctx.ask_decision(row)
         if seconds:
             ctx.send(self.parts.approvals, ExpiryWanted(call.decision, str(call.call), call.digest, seconds))

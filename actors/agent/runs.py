@@ -16,6 +16,7 @@ from ...mailbox.message import Message, decode_tagged, encode
 from ...persistence.rows import ENDED, ActorRow
 from ..client import Client
 from ..snapshot import decode_state
+from ..system import Resume
 from . import record
 from .budget import Budget, check
 from .deciding import Deciding, NotAwaiting, RunNotFound
@@ -258,8 +259,12 @@ class Runs(Deciding):
 
     async def _must_move(self, run_id: str) -> None:
         row = await self.store.actor(self.address(run_id))
-        if row is not None and row.status not in ("active", *ENDED):
+        if row is not None and row.status not in ("active", *ENDED) and not await self._is_told_to_go_on(run_id):
             raise RunStands(f"run {run_id} stands still, it is {row.status}: {row.reason or 'no reason given'}")
+
+    async def _is_told_to_go_on(self, run_id: str) -> bool:
+        waiting = [view.envelope for view in await self.store.peek(self.address(run_id), limit=1_000)]
+        return any(one.lane == Lane.SYSTEM and one.type == Resume.__struct_config__.tag for one in waiting)
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -347,6 +352,10 @@ class Runs(Deciding):
         events = [recorded.event for recorded in journal]
         if row is None:
             raise RunNotFound(f"no run {run_id!r}; `callboard runs` lists them")
+        if len(events) > row.events and await self._has_counted(run_id, journal[-1].seq):
+            # It was at work between the two looks: what it has recorded since is no part of this snapshot.
+            journal = [recorded for recorded in journal if recorded.seq <= row.events]
+            events = [recorded.event for recorded in journal]
         kept = msgspec.to_builtins(_kept(row))
         folded = msgspec.to_builtins(fold(events))
         if kept["tools"] is None:
@@ -357,6 +366,10 @@ class Runs(Deciding):
             which = f"; lost: {', '.join(map(str, lost[:8]))}{', …' if lost[8:] else ''}" if lost else ""
             wrong.append(f"events: {row.events} counted, {len(events)} in the journal{which}")
         return Verification(not wrong, len(events), wrong)
+
+    async def _has_counted(self, run_id: str, seq: int) -> bool:
+        row = await self.store.actor(self.address(run_id))
+        return row is not None and row.events >= seq
 
 
 def _client_id(run_id: str) -> str:

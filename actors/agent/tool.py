@@ -6,7 +6,7 @@
 
 A tool decides nothing by itself: `gate` says whether a human has to, `call` runs the function once. When to ask, to
 wait, to repeat and to give up is the run's business. Neighbours: schema.py (signature to parameters), options.py (what
-may be declared), arguments.py (checking), result.py (what comes back), trust.py, checks.py, version.py.
+may be declared), sums.py, arguments.py (checking), result.py (what comes back), trust.py, checks.py, version.py.
 
 Invariants: the function and the predicate get fresh values of the plain arguments, so neither can change what the other
 sees or what was approved; a predicate that fails closes its gate.
@@ -15,6 +15,7 @@ sees or what was approved; a predicate that fails closes its gate.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, TypedDict, Unpack, overload
 
 from callboard.actors.llm.client import ToolSpec
@@ -27,6 +28,7 @@ from .foreign import InThread, call_foreign, contained
 from .options import Doubt, Effect, Predicate, Retries
 from .result import normalise, text_of
 from .schema import KEY_PARAMETER, BadTool, description_of, object_schema, parameters_of
+from .sums import checked_sums
 from .trust import Labels, labels_of, trust_at
 from .version import tool_version
 
@@ -67,6 +69,8 @@ class Tool:
     source_module: str
     labels: Trust | Labels = field(repr=False, default="untrusted")
     """`returns_trust`, read."""
+    sums: Mapping[str, str] = field(repr=False, default_factory=dict)
+    """Which arguments are sums of money, and in which unit (sums.py); what is not named is known by its name."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -180,6 +184,7 @@ class ToolOptions(TypedDict, total=False):
     reconcile: Callable[..., Any] | None
     returns_trust: Trust | Mapping[str, Trust]
     checks: Callable[..., Any] | Sequence[Callable[..., Any]]
+    sums: Mapping[str, str]
 
 
 @overload
@@ -211,6 +216,8 @@ def tool(
             trust.py.
         checks: a function, or several, of (some of) the same arguments, whose findings an approver is shown; see
             checks.py.
+        sums: which arguments are sums of money, and in which unit: {"amount_cents": "USD cents"}, {"price": "EUR"},
+            {"lines[].total": "minor"}; see sums.py. Approvers are shown, and type, what it makes of them.
 
     Raises:
         BadTool: (a ValueError) naming the tool and what cannot work.
@@ -235,6 +242,7 @@ def _declare(
     reconcile: Callable[..., Any] | None = None,
     returns_trust: Trust | Mapping[str, Trust] = "untrusted",
     checks: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
+    sums: Mapping[str, str] = MappingProxyType({}),
 ) -> Tool:
     if isinstance(function, Tool):
         raise BadTool(f"a tool is made of a function, not of {text_of(function):.200}")
@@ -264,4 +272,5 @@ def _declare(
         version=tool_version(function, name, schema),
         source_module=getattr(function, "__module__", None) or "",
         labels=labels_of(returns_trust, name),
+        sums=checked_sums(sums, inputs, name),
     )

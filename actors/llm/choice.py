@@ -12,8 +12,8 @@ A vendor's package is imported when its client is made, and no other.
 from collections.abc import Mapping
 
 from .client import LLMClient
+from .errors import BadClientSettings
 from .prices import Prices
-from .wire import BadClientSettings
 
 OPENAI_URL = "https://api.openai.com/v1"
 _FORMS = "openai:MODEL, openai+http://HOST/v1:MODEL, ollama:MODEL or google:MODEL"

@@ -12,6 +12,8 @@ from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from math import isfinite
 
+from callboard.mailbox.errors import CallboardError
+
 from .client import ErrorKind, ModelError, PermanentModelError, TransientModelError
 
 MAX_TEXT_CHARS = 1_000
@@ -32,6 +34,12 @@ _TOOL_CODES = frozenset({"tool_use_failed"})
 _TOOL_TEXT = re.compile(r"(error|failed) parsing tool call|failed to parse tool call", re.IGNORECASE)
 
 _TRANSIENT_KINDS = frozenset({"rate_limit", "overload", "connect", "timeout"})
+
+
+class BadClientSettings(CallboardError):
+    """A model client cannot be made like this."""
+
+    # Here, not beside the clients: who only names a model must not load what speaks HTTP, at the start of each node.
 
 
 @dataclass(eq=False)  # not frozen: the interpreter writes on exceptions

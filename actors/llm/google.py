@@ -21,11 +21,10 @@ from pydantic import ValidationError
 
 from .bodies import PLAIN
 from .client import ChatMessage, ErrorKind, LLMResponse, PermanentModelError, ToolCall, ToolSpec, TransientModelError
-from .errors import Refusal, retry_after
+from .errors import BadClientSettings, Refusal, retry_after
 from .pairing import made_id, paired, wire_name
 from .prices import Prices
 from .wire import (
-    BadClientSettings,
     Cut,
     HttpModel,
     PerLoop,

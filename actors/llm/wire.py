@@ -23,8 +23,6 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from callboard.mailbox.errors import CallboardError
-
 from .bodies import BodyTooLong, bounded
 from .client import (
     ChatMessage,
@@ -37,17 +35,13 @@ from .client import (
     ToolSpec,
     TransientModelError,
 )
-from .errors import MAX_TEXT_CHARS, Refusal, refused
+from .errors import MAX_TEXT_CHARS, BadClientSettings, Refusal, refused
 from .pairing import made_id
 from .prices import FREE, Price, estimated_tokens
 
 log = logging.getLogger(__name__)
 
 C = TypeVar("C")
-
-
-class BadClientSettings(CallboardError):
-    """A model client cannot be made like this."""
 
 
 class Cut(Exception):

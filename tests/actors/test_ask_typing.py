@@ -79,7 +79,7 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", os.devnull]
     files = [str(folder / f"{module}.py") for module in names]
     # a process of its own: what mypy keeps in memory would slow the collector for all later tests
-    done = subprocess.run([*command, *files], cwd=folder, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run([*command, *files], cwd=folder, capture_output=True, text=True, timeout=240, check=False)
     assert not done.stderr and done.returncode == 1, done.stderr or done.stdout
     return {
         name: "\n".join(line for line in done.stdout.splitlines() if f"{module}.py" in line)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    with anyio.fail_after(60):
+    with anyio.fail_after(180):
         while not await condition():  # noqa: ASYNC110 - only the server knows
             await anyio.sleep(0.02)
 

@@ -42,7 +42,7 @@ async def send_future(kit: TestKit, address: str) -> None:
 async def test_what_no_node_can_read_waits_uncharged_and_is_told_after_five_minutes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.WARNING, logger="callboard")
     async with TestKit(tree()) as kit:
         await kit.send(ONE, Note("a"))
         began = await kit.store.now()

@@ -1,5 +1,7 @@
 """Turns that may wait share tasks, one after the other; here is what none of them may notice of it."""
 
+import asyncio
+
 import anyio
 import anyio.lowlevel
 import msgspec
@@ -25,11 +27,22 @@ class Step(Message, tag="seats-test.step"):
     how: str = ""
 
 
+TASKS: list[object] = []
+"""Those that had a turn, numbered by their place. They are kept: another one could have the id of one that is gone."""
+
+
+def number_of_this_task() -> int:
+    task = asyncio.current_task()
+    if task not in TASKS:
+        TASKS.append(task)
+    return TASKS.index(task)
+
+
 class Sitter(Actor[Seen], kind="seats-test-sitter"):
     @on(creates=True)
     async def step(self, message: Step, ctx: Context) -> None:
         self.state.numbers.append(message.number)
-        self.state.tasks.append(anyio.get_current_task().id)
+        self.state.tasks.append(number_of_this_task())
         if message.how == "wait":
             await anyio.lowlevel.checkpoint()
         elif message.how == "reject":

@@ -36,7 +36,7 @@ async def test_g5_whatever_a_graph_asks_a_person_answers(question: Any) -> None:
     graph.add_node("ask", ask)
     graph.add_edge(START, "ask")
     graph.add_edge("ask", END)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with GraphRuntime(InMemoryStore(), graph) as runtime:
             run = await runtime.start({"said": []})
             assert run.state.status == "awaiting_approval"

@@ -54,7 +54,7 @@ class GraphStage(Stage):
 
     async def threads(self, run: str, *ends: str) -> None:
         """Until a run whose graph has blocking parts, which are in threads, comes to one of these."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while (await self.state(run)).status not in ends:
                 await anyio.to_thread.run_sync(lambda: None)
                 await self.settle()

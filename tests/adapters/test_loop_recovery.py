@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from callboard import InMemoryStore, tool
+from callboard import InMemoryStore, NodeSettings, tool
 from callboard.actors.adapters.loop import Loop, durable_loop
 from callboard.actors.adapters.loop_messages import AttemptOver, KeepOpaque, KeepStep, MakeCalls, WantedCall
 from callboard.actors.adapters.loop_runtime import LoopRuntime
@@ -141,8 +141,9 @@ async def test_w01_two_nodes_race_on_one_run_and_do_everything_once() -> None:
     async def code(run: Loop, goal: str) -> str:
         return " ".join([str(await run.step("act", act, str(number))) for number in range(10)])
 
-    store = InMemoryStore()
-    first, second = LoopRuntime(store, code), LoopRuntime(store, code)
+    # A node that a busy machine starves is superseded when its lease is over, and does its step once more.
+    store, settings = InMemoryStore(), NodeSettings(lease_seconds=60)
+    first, second = [LoopRuntime(store, code, settings=settings) for _ in range(2)]
     run = await first.create("one")
     async with anyio.create_task_group() as group:
         for runtime in (first, second):

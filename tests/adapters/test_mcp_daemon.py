@@ -57,13 +57,19 @@ def application(folder: Path, opening: str) -> Path:
 def ran(folder: Path, *arguments: str, dsn: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "callboard", *arguments]
     return subprocess.run(
-        command, cwd=folder, env=environment(dsn), capture_output=True, text=True, timeout=100, check=False
+        command, cwd=folder, env=environment(dsn), capture_output=True, text=True, timeout=250, check=False
     )
 
 
 def children(pid: int) -> list[int]:
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(child) for child in found.split()]
+
+
+def status(cli: Cli, dsn: str) -> str:
+    said = cli("show", "r1", "--json", dsn=dsn)
+    assert said.code in (0, 75), said.err  # 75: a machine so busy that the database took seconds to let it in
+    return str(said.document["status"]) if said.out else ""
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks at processes in /proc")
@@ -74,9 +80,9 @@ def test_a_daemon_serves_mcp_tools_each_node_over_a_session_of_its_own_until_it_
         servers = {node: children(node) for node in nodes}
         assert all(len(found) == 1 for found in servers.values())
         assert cli("submit", app, "Reserve 2 lamps.", "--id", "r1", dsn=database).code == 0
-        until(lambda: cli("show", "r1", "--json", dsn=database).document["status"] == "awaiting_approval", "it waits")
+        until(lambda: status(cli, database) == "awaiting_approval", "it waits")
         assert cli("approve", "r1", dsn=database).code == 0
-        until(lambda: cli("show", "r1", "--json", dsn=database).document["status"] == "completed", "it completes")
+        until(lambda: status(cli, database) == "completed", "it completes")
         replayed = cli("replay", "r1", dsn=database).out
         assert '"in_stock":3' in replayed.replace(" ", "")
         assert '"reserved":"2lamp"' in replayed.replace(" ", "")
@@ -104,7 +110,7 @@ def test_a_server_that_cannot_be_reached_is_one_line_with_application_server_and
     command: str, server: str, database: str, tmp_path: Path
 ) -> None:
     arguments, parts = SERVERS[server]
-    application(tmp_path, f"async with mcp_tools({arguments}, connect_seconds=10) as tools:\n    yield None")
+    application(tmp_path, f"async with mcp_tools({arguments}, connect_seconds=60) as tools:\n    yield None")
     done = ran(tmp_path, command, "made:app", *(["goal"] if command == "run" else []), dsn=database)
     assert done.returncode == 1
     [line] = [line for line in done.stderr.splitlines() if line.startswith("callboard: ")]
@@ -115,7 +121,7 @@ def test_a_server_that_cannot_be_reached_is_one_line_with_application_server_and
 
 def test_a_name_that_the_server_does_not_have_is_a_usage_error(database: str, tmp_path: Path) -> None:
     server = f"command=[sys.executable, {str(EXAMPLES / 'mcp_stock_server.py')!r}], only=['cuont']"
-    application(tmp_path, f"async with mcp_tools({server}) as tools:\n    yield None")
+    application(tmp_path, f"async with mcp_tools({server}, connect_seconds=100) as tools:\n    yield None")
     done = ran(tmp_path, "run", "made:app", "goal", dsn=database)
     assert done.returncode == 2
     assert "no tools ['cuont']; it has: count, reserve" in done.stderr
@@ -201,7 +207,7 @@ def test_an_application_that_never_closes_does_not_keep_a_drained_node(database:
     try:
         assert node.stdout is not None and '"ready"' in node.stdout.readline()
         node.send_signal(signal.SIGTERM)
-        _, said = node.communicate(timeout=20)
+        _, said = node.communicate(timeout=90)
     finally:
         node.kill()
     assert node.returncode == 0

@@ -34,13 +34,13 @@ async def at_once(function: Callable[[], Any]) -> Any:
     return function()
 
 
-async def act(made: Tool, seconds: float = 20) -> dict[str, Any]:
+async def act(made: Tool, seconds: float = 60) -> dict[str, Any]:
     with anyio.fail_after(seconds):
         return await made.call(made.validate({"x": 1}), "key", at_once)
 
 
 async def answered(answer: str) -> dict[str, Any]:
-    async with mcp_tools(command=[sys.executable, SERVER, answer]) as [made]:
+    async with mcp_tools(command=[sys.executable, SERVER, answer], connect_seconds=120) as [made]:
         return await act(made)
 
 
@@ -65,7 +65,8 @@ async def test_g4_an_answer_that_is_none_leaves_a_doubt_at_once_and_not_after_al
 async def test_what_a_server_calls_an_error_is_plain_and_bounded_and_ends_no_connection() -> None:
     # The SDK's own code for a connection that was closed, which servers use for whatever they like.
     error = json.dumps({"code": -32000, "message": "no\x1b[31m\u202e " + "x" * 5_000})
-    async with mcp_tools(command=[sys.executable, SERVER, f'{BEGIN}"error":{error}}}']) as [made]:
+    command = [sys.executable, SERVER, f'{BEGIN}"error":{error}}}']
+    async with mcp_tools(command=command, connect_seconds=120) as [made]:
         assert isinstance(made, McpTool)
         link = await made.connection.link()
         with pytest.raises(ServerSaidError) as caught:
@@ -85,7 +86,7 @@ def test_a_schema_of_many_ways_does_not_hold_the_event_loop_over_a_large_value()
     check = Check(bounded({"type": "object", "properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": defs}))
     began = time.process_time()
     assert "too large" in check.problem({"x": [[n] * 5 for n in range(20_000)]})
-    assert time.process_time() - began < 5  # each way spells out the whole value: it took minutes
+    assert time.process_time() - began < 30  # each way spells out the whole value: it took minutes
 
 
 @asynccontextmanager
@@ -134,7 +135,7 @@ def reply(method: str, message: dict[str, Any]) -> bytes:
 async def test_a_server_that_does_not_let_go_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_connection, "LEAVE_SECONDS", 0.3)
     async with http_server({"DELETE"}) as url:
-        with anyio.fail_after(20):  # it was for ever
+        with anyio.fail_after(90):  # it was for ever
             async with mcp_tools(url=url) as [made]:
                 assert await act(made) == {"text": "ok"}
     gc.collect()  # the SDK's HTTP transport leaves streams open; what it says of that belongs to this test

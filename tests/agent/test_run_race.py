@@ -16,6 +16,9 @@ from .stage import Stage, asks, says, script, verified
 
 pytestmark = pytest.mark.anyio
 
+LONG = NodeSettings(lease_seconds=60)
+"""A node that a busy machine starves is superseded when its lease is over, and what it had bought is bought again."""
+
 
 class Ledger:
     """A tool whose every execution is counted."""
@@ -49,7 +52,7 @@ def model(calls: int, *, at_once: bool) -> FunctionLLM:
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_w01_two_runtimes_race_on_one_run_and_do_everything_once(at_once: bool) -> None:
     ledger, llm, store = Ledger(), model(5, at_once=at_once), InMemoryStore()
-    first, second = [Runtime(store, llm, ledger.tools) for _ in range(2)]
+    first, second = [Runtime(store, llm, ledger.tools, settings=LONG) for _ in range(2)]
     run = await first.create("one")
     states = {}
 
@@ -69,9 +72,7 @@ async def test_w01_two_runtimes_race_on_one_run_and_do_everything_once(at_once: 
 
 async def test_w01_four_nodes_and_a_hundred_runs_of_ten_calls_each() -> None:
     ledger, llm, store = Ledger(), model(10, at_once=True), InMemoryStore()
-    # The lease is long: a node that a busy machine starves is superseded, and what it had bought is bought again.
-    settings = NodeSettings(lease_seconds=60)
-    runtimes = [Runtime(store, llm, ledger.tools, settings=settings) for _ in range(4)]
+    runtimes = [Runtime(store, llm, ledger.tools, settings=LONG) for _ in range(4)]
     done: list[str] = []
 
     async def start(runtime: Runtime, goal: str) -> None:

@@ -196,7 +196,8 @@ async def test_a_sync_tool_that_times_out_is_not_waited_for() -> None:
     release = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    @tool(timeout=0.05, attempts=1)
+    # Long enough for a thread to begin: of one that has not, something else is told.
+    @tool(timeout=1.0, attempts=1)
     def slow() -> str:
         """Wait in a thread."""
         asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
@@ -207,7 +208,7 @@ async def test_a_sync_tool_that_times_out_is_not_waited_for() -> None:
         run = await runtime.start("go")
         release.set()
     assert run.state.status == "completed"
-    assert results(llm.last_messages) == ["Error: timed out after 0.05 s"]
+    assert results(llm.last_messages) == ["Error: timed out after 1 s"]
 
 
 def test_a_toolbox_takes_tools_only() -> None:

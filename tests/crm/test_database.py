@@ -7,7 +7,8 @@ from callboard.persistence.postgres.database import Database, DatabaseRefused, D
 
 pytestmark = pytest.mark.anyio
 
-CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'victim'"
+# And wait until it has ended: until then it would answer.
+CUT = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'victim'"
 
 
 async def test_rows_are_dicts_and_execute_counts(owner: Database) -> None:

@@ -1,6 +1,7 @@
 """Ways around the guardrails that were tried and must stay shut: values, names, marks, numbers, hostile schemas."""
 
 import zlib
+from collections.abc import Callable
 from decimal import Decimal
 from time import thread_time
 from typing import Any
@@ -189,18 +190,24 @@ async def test_a_key_that_is_a_sentence_counts_as_text_from_outside() -> None:
 # --- time and size --------------------------------------------------------------------------------------------------
 
 
+def took(look: Callable[[], Any]) -> float:
+    """The seconds of this thread's own time that it takes when nothing else gets in its way."""
+    times: list[float] = []
+    for _ in range(3):
+        began = thread_time()
+        look()
+        times.append(thread_time() - began)
+    return min(times)
+
+
 @pytest.mark.parametrize("text", [("A" * 41 + " ") * 700, "a@" + "a-" * 15_000, "a_" * 15_000])
 def test_w30_what_a_text_carries_is_found_in_time_that_grows_with_it_only(text: str) -> None:
-    began = thread_time()
-    carried(text)
-    assert thread_time() - began < 2  # the first took six seconds
+    assert took(lambda: carried(text)) < 2  # the first took six seconds
 
 
 def test_w30_a_long_value_in_a_long_text_is_looked_up_in_no_time() -> None:
     sources = between("\u00e9" * 100_000)
-    began = thread_time()
-    sources.of_value("\u00e9" * 20_000)
-    assert thread_time() - began < 2
+    assert took(lambda: sources.of_value("\u00e9" * 20_000)) < 2
 
 
 @pytest.mark.parametrize("buckets", [0, -1, 1 << 30])

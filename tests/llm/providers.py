@@ -35,7 +35,7 @@ TOOLS = [
 
 
 def client(provider: str, stub: Stub, model: str, **options: Any) -> HttpModel:
-    options = {"timeout_seconds": 20} | options
+    options = {"timeout_seconds": 120} | options
     match provider:
         case "openai":
             return OpenAICompatibleClient(f"{stub.url}/v1", model, KEY, **{"prices": PRICES, **options})

@@ -96,7 +96,7 @@ class Stub:
                 nothing = {"openai": b": ping\n\n", "ollama": b" ", "google": b"\r\n"}[protocol.name]
                 while True:
                     await response.chunk(nothing * 100)
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0.002)  # not so much that an answer would be too long before its time is over
             case "huge":
                 await response.head(200, {"content-type": "application/json", "transfer-encoding": "chunked"})
                 await response.chunk(b'{"error": "')

@@ -3,8 +3,9 @@
 import pytest
 
 from callboard.actors.llm.choice import client_from
+from callboard.actors.llm.errors import BadClientSettings
 from callboard.actors.llm.prices import prices_from
-from callboard.actors.llm.wire import BadClientSettings, HttpModel
+from callboard.actors.llm.wire import HttpModel
 
 KEY = {"LLM_API_KEY": "k-123456"}
 

@@ -19,7 +19,7 @@ async def test_da170_an_answer_has_its_text_usage_cost_and_id(stub: Stub, provid
     assert (said.content, said.tool_calls, said.stop_reason) == ("Hello, friend.", (), "end_turn")
     assert (said.input_tokens, said.output_tokens) == (1_000, 80)
     assert heard == (["Hello, ", "friend."] if stream else [])
-    assert 0 < said.latency_ms < 20_000
+    assert 0 < said.latency_ms < 120_000
     if provider == "ollama":
         assert said.cost_usd == 0
     else:

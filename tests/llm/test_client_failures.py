@@ -90,7 +90,7 @@ async def _lost(stub: Stub, provider: str, scenario: str, seconds: float, *, str
 async def test_w20_a_cut_answer_is_transient_and_books_what_it_may_have_cost(
     stub: Stub, provider: str, scenario: str, stream: bool
 ) -> None:
-    await _lost(stub, provider, scenario, 20, stream=stream)
+    await _lost(stub, provider, scenario, 120, stream=stream)
     assert len(stub.asked) == 1
 
 
@@ -98,11 +98,14 @@ async def test_w20_a_cut_answer_is_transient_and_books_what_it_may_have_cost(
 async def test_w20_a_silent_or_endless_answer_is_given_up_and_books_what_it_may_have_cost(
     stub: Stub, provider: str, stream: bool
 ) -> None:
-    # Side by side: a second is much, so that the requests get there on a busy machine, and little for all of them.
-    await asyncio.gather(
-        *(_lost(stub, provider, scenario, 1.0, stream=stream) for scenario in ("mute", "stall", "endless"))
-    )
-    assert len(stub.asked) == 3
+    wrong: list[object] = []
+    for seconds in (1.0, 4.0, 16.0):  # a time that is over before a request got there, on a busy machine, shows nothing
+        stub.asked.clear()
+        lost = (_lost(stub, provider, scenario, seconds, stream=stream) for scenario in ("mute", "stall", "endless"))
+        wrong = [error for error in await asyncio.gather(*lost, return_exceptions=True) if error]
+        if not wrong and len(stub.asked) == 3:
+            return
+    raise AssertionError(wrong, stub.asked)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -160,7 +163,7 @@ async def test_a_cancelled_call_closes_its_connection(stub: Stub, provider: str,
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    await asyncio.wait_for(stub.hung_up.wait(), 10)
+    await asyncio.wait_for(stub.hung_up.wait(), 60)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from callboard.actors.llm.client import ChatMessage, PermanentModelError, ToolCall
+from callboard.actors.llm.errors import BadClientSettings
 from callboard.actors.llm.google import GoogleClient
 from callboard.actors.llm.ollama import OllamaClient
 from callboard.actors.llm.openai import OpenAICompatibleClient
 from callboard.actors.llm.pairing import paired
-from callboard.actors.llm.wire import BadClientSettings
 
 from .protocols import SIGNATURE
 from .providers import KEY, PROVIDERS, QUESTION, TOOLS, answer, client

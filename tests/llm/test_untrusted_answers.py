@@ -17,10 +17,9 @@ import pytest
 from callboard.actors.llm import bodies
 from callboard.actors.llm.bodies import MAX_BODY_BYTES, lines
 from callboard.actors.llm.client import LLMResponse, ModelError, PermanentModelError, ToolCall, TransientModelError
-from callboard.actors.llm.errors import retry_after
+from callboard.actors.llm.errors import BadClientSettings, retry_after
 from callboard.actors.llm.google import GoogleClient
 from callboard.actors.llm.openai import OpenAICompatibleClient
-from callboard.actors.llm.wire import BadClientSettings
 
 from .protocols import PROTOCOLS, Answer
 from .providers import KEY, PROVIDERS, QUESTION, answer, client
