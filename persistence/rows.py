@@ -170,7 +170,8 @@ class Decision(msgspec.Struct):
     signatures: str = ""
     """Who approved so far: a JSON list of `{by, label, at, note}`; "" for nobody."""
     provenance: str = ""
-    """Where the arguments come from: a JSON list; "" where nobody looked."""
+    """Where the arguments come from: a JSON list; "" where nobody looked. Behind that, what their tool says of them:
+    entries whose `source` is `declared` (see `declared_sums`)."""
     checks: str = ""
     """What the tool's checks found: a JSON list; "" where there are none, or not yet."""
     replaces: str = ""
@@ -201,6 +202,26 @@ def signatures_of(decision: Decision) -> list[Signature]:
 def editors_of(decision: Decision) -> list[str]:
     """Who has changed the call."""
     return msgspec.json.decode(decision.edited_by, type=list[str]) if decision.edited_by else []
+
+
+DECLARED = "declared"
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """What the tool of a held call says of a sum among its arguments, as it is kept in the row."""
+
+    path: str
+    """`amount_cents`, `lines[].price`."""
+    sum: str = ""
+    """Its currency and unit: `USD`, `USD minor`; `minor`: of the currency that the call names."""
+    source: str = DECLARED
+    trust: str = "trusted"
+
+
+def declared_sums(provenance: str) -> dict[str, str]:
+    """What is declared in this column of a row: path to unit."""
+    known = msgspec.json.decode(provenance, type=list[Declared]) if f'"{DECLARED}"' in provenance else []
+    return {one.path: one.sum for one in known if one.source == DECLARED}
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -261,3 +282,5 @@ class Member(msgspec.Struct):
     """Serves a few shards for a while and is given no others."""
     capabilities: str = ""
     """JSON object: each message type and actor kind that it can read, with the newest version."""
+    joined_at: float = 0.0
+    """Since when it is there, by the store's clock."""

@@ -22,7 +22,7 @@ What a store promises (the suite in `tests/contract` names its tests by these nu
     S11 Wake-ups may be late, lost or repeated; reading is the truth.
     S12 Which mailboxes are full is told by their owners only, and seen by all nodes; it is a hint and bounds nothing.
 
-    S13 to S19 are those of the operators' part: see `operating`.
+    S13 to S19 are those of the operators' part: see `operating`; S20 and S21 of the watchers': see `watching`.
 
 What it does not promise: an order between messages of different senders, or that two reads see the same moment.
 """
@@ -49,6 +49,8 @@ from .rows import (
     Verdict,
 )
 from .unit import CommitResult, Unit
+from .watching import WatchingStore
+from .whispers import Hearing
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
@@ -70,14 +72,6 @@ class Wake(msgspec.Struct, frozen=True):
 
     shards: frozenset[int] | None
     members_changed: bool = False
-
-
-class Hearing(Protocol):
-    """Where a listener takes what it overhears."""
-
-    async def next(self, seconds: float, port: Port) -> str | None:
-        """The next whisper; None when there is none within `seconds`."""
-        ...
 
 
 class Session(Protocol):
@@ -207,7 +201,7 @@ class Session(Protocol):
         ...
 
 
-class Store(OperatingStore, Protocol):
+class Store(OperatingStore, WatchingStore, Protocol):
     """What everybody may ask, node or not. Opened and closed by `async with`."""
 
     async def __aenter__(self) -> "Store": ...

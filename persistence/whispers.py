@@ -6,6 +6,7 @@ comes while it is full is dropped, and counted.
 """
 
 from collections import deque
+from typing import Protocol
 
 from .port import Port, Signal
 
@@ -13,6 +14,14 @@ MAX_WHISPER_BYTES = 6_000
 """Of one text, as UTF-8; what is longer is whispered in parts. Below PostgreSQL's limit of 8,000 for a notification."""
 EAR_WHISPERS = 512
 """So many wait for one who is slow to listen."""
+
+
+class Hearing(Protocol):
+    """Where a listener takes what it overhears."""
+
+    async def next(self, seconds: float, port: Port) -> str | None:
+        """The next whisper; None when there is none within `seconds`."""
+        ...
 
 
 class Ear:

@@ -1,25 +1,44 @@
 """What every test can ask for: one PostgreSQL for each process of the run, a database of its own for each test."""
 
+import gc
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import psycopg
 import pytest
-from psycopg import sql
+from hypothesis import HealthCheck, settings
 
 from callboard.persistence.embedded import ensure, release
+from tests.made_database import empty_database, forget_model, made_database
+from tests.server_folder import SETTINGS, server_folder
 
-LEFT_SECONDS = 30.0
+LEFT_SECONDS = 60.0
 """How long the last process of a test may take to end."""
+START_SECONDS = 240.0
+"""How long making and starting the server may take: a little less than a test may take in all."""
+GC_THRESHOLDS = (10_000, 10, 10)
+"""Python's own begin with 700: made for programs that are small, and that go on for ever."""
+
+# A property is tried with the same examples in every run, and for as long as a busy machine takes: what is right must
+# not fail by chance. To look for more: --hypothesis-profile=explore, with --hypothesis-seed=N for others again.
+PATIENT: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", **PATIENT, derandomize=True, database=None)
+settings.register_profile("explore", **PATIENT)
+settings.load_profile("same")
+
+gc.disable()  # until all is collected, in half the time: of what imports and collecting make, nothing is garbage
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """What is there now stays to the end: the collector need not go through it again and again."""
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
 
 
 def pytest_configure() -> None:
@@ -80,14 +99,21 @@ def no_process_is_left() -> Iterator[None]:
 
 
 def _children() -> list[str]:
-    pids = [pid for task in Path("/proc/self/task").glob("*/children") for pid in task.read_text().split()]
-    return [told for pid in pids if (told := _process(pid))]
+    pids = [pid for task in Path("/proc/self/task").glob("*/children") for pid in _read(task).split()]
+    # Python's own, which ends when it hears that this process has, is nobody's to end before that.
+    return [told for pid in pids if (told := _process(pid)) and "multiprocessing.resource_tracker" not in told]
 
 
 def _process(pid: str) -> str:
+    stat = _read(Path(f"/proc/{pid}/stat"))[:40]
+    return f"{stat} {_read(Path(f'/proc/{pid}/cmdline'))!r}" if stat else ""
+
+
+def _read(path: Path) -> str:
+    """What the system says of a thread or a process; "" where it has ended meanwhile."""
     try:
-        return f"{Path(f'/proc/{pid}/stat').read_text()[:40]} {Path(f'/proc/{pid}/cmdline').read_bytes()!r}"
-    except FileNotFoundError:  # it has ended meanwhile
+        return path.read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):  # the one before it was opened, the other one while it was read
         return ""
 
 
@@ -96,27 +122,27 @@ def server_dsn() -> Iterator[str]:
     """A PostgreSQL server: TEST_DATABASE_URL if set, else an embedded one that is gone when the run ends."""
     if given := os.environ.get("TEST_DATABASE_URL"):
         yield given
+        forget_model(given)
         return
     # SIGTERM skips teardown and atexit; as an interrupt it stops the server like ctrl-C does
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    root = Path(tempfile.mkdtemp(prefix="callboard-tests-", dir="/tmp"))
-    root.chmod(0o711)  # root hands the server to another account, which must get in
-    try:
-        yield ensure(root, durable=False, settings={"max_connections": "200"})
-    finally:
-        release(root)
-        shutil.rmtree(root, ignore_errors=True)
-        signal.signal(signal.SIGTERM, previous)
+    with server_folder("callboard-tests-") as root:
+        try:
+            yield ensure(root, durable=False, timeout_seconds=START_SECONDS, settings=SETTINGS)
+        finally:
+            release(root)
+            signal.signal(signal.SIGTERM, previous)
 
 
 @pytest.fixture
-def dsn(server_dsn: str) -> Iterator[str]:
-    """The URI of an empty database that no other test has; dropped afterwards, whoever is still connected."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    database = sql.Identifier(name)
-    with psycopg.connect(server_dsn, autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {} template template0").format(database))
-        try:
-            yield urlsplit(server_dsn)._replace(path=f"/{name}").geturl()
-        finally:
-            connection.execute(sql.SQL("drop database {} with (force)").format(database))
+def dsn(server_dsn: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URI of a database that no other test has: an empty one, or `made` where a test asks for that one too."""
+    new = made_database if "made" in request.fixturenames else empty_database
+    with new(server_dsn) as found:
+        yield found
+
+
+@pytest.fixture
+def made(dsn: str) -> str:
+    """The URI of a database that no other test has, with the schema in it."""
+    return dsn

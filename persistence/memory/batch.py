@@ -157,6 +157,7 @@ def _apply(tables: Tables, unit: Unit, now: float, by: _Writer) -> None:
     shard = unit.shard
     if unit.actor is not None:
         tables.actors[unit.actor.shard, unit.actor.address] = copy(unit.actor)
+        tables.created.setdefault((unit.actor.shard, unit.actor.address), now)
     for identifier in unit.acks:
         tables.delete(shard, identifier)
     for turn in unit.turns:

@@ -152,6 +152,7 @@ class Cluster:
                 label=node.info.label,
                 guest=node.info.guest,
                 capabilities=node.info.capabilities,
+                joined_at=node.joined_at,
             )
             for _, node in sorted(self.nodes.items())
             if node.serves or node.number in counts

@@ -24,6 +24,7 @@ from ..operating import (
     require_named,
 )
 from ..rows import STANDING, DecisionStatus, MessageView, TurnRow
+from ..watching import changed
 from .cluster import Cluster
 from .intake import Intake
 from .tables import Mailbox, Stored, Tables
@@ -47,6 +48,10 @@ class MemoryInspecting(ABC):
     @abstractmethod
     def wake_owners(self, recipients: Iterable[tuple[int, str]], *, but: int | None = None) -> None:
         """Wake whoever serves these mailboxes."""
+
+    @abstractmethod
+    def tell(self, *news: str) -> None:
+        """Say what has changed."""
 
     # -- mailboxes and messages
 
@@ -195,6 +200,7 @@ class MemoryInspecting(ABC):
         letter.settled, letter.settled_at, letter.settled_by = "requeued", now, entry.who
         self.tables.note(entry, now)
         self.wake_owners([(envelope.shard, envelope.recipient)])
+        self.tell(changed("dead", number))
         return _copied(letter)
 
     async def discard(self, number: int, entry: AuditEntry) -> DeadLetter:
@@ -204,6 +210,7 @@ class MemoryInspecting(ABC):
         now = self.clock()
         letter.settled, letter.settled_at, letter.settled_by = "discarded", now, entry.who
         self.tables.note(entry, now)
+        self.tell(changed("dead", number))
         return _copied(letter)
 
     def _open_letter(self, number: int, entry: AuditEntry) -> DeadLetter:

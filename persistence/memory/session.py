@@ -16,6 +16,7 @@ from ..port import Port, Signal
 from ..rows import ActorRow, EventRow, Member, Timer
 from ..store import Wake
 from ..unit import CommitResult, Unit
+from ..watching import changed
 from . import batch
 from .cluster import Node
 
@@ -45,7 +46,9 @@ class MemorySession:
         """See `Session.commit`."""
         await self._reach("commit")
         self._fence()
+        before, dead = self._store.statuses(units), len(self._store.tables.dead)
         result = batch.write(self._store.tables, units, self._store.clock(), self.number, self.epoch)
+        self._store.tell_of((one for place, one in enumerate(units) if place not in result.rejected), before, dead)
         if self._store.lost_answer(self.number):
             raise StoreUnavailable("the answer to a commit was lost; the versions tell whether it landed")
         return result
@@ -165,6 +168,7 @@ class MemorySession:
             return set()
         shards = self._store.cluster.supersede(node, self.number, self._store.clock())
         self._store.members_changed(self.number)
+        self._store.tell(changed("node", node.number))
         return shards
 
     def _is_fresh(self) -> bool:
@@ -218,6 +222,7 @@ class MemorySession:
         self._fence()
         self.node.status = "draining"
         self._store.members_changed(self.number)
+        self._store.tell(changed("node", self.number))
 
     async def reconnect(self) -> bool:
         """See `Session.reconnect`."""
@@ -241,6 +246,7 @@ class MemorySession:
         self._check()
         self._store.cluster.leave(self.node, self._store.clock())
         self._store.members_changed(self.number)
+        self._store.tell(changed("node", self.number))
 
     def crash(self) -> None:
         """The process dies: its lock is free at once, its heart stops, its calls fail. For tests and the simulator."""

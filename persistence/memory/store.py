@@ -32,6 +32,7 @@ from ..rows import (
 )
 from ..store import NodeInfo, Wake
 from ..verdicts import missing, names_of, outcome_of, refusal, require_somebody, sign, take_back_refusal
+from ..watching import changed
 from ..whispers import Ear, Whispers
 from .auditing import MemoryAuditing
 from .cluster import Cluster
@@ -40,12 +41,13 @@ from .intake import Intake
 from .session import MemorySession
 from .tables import Tables
 from .values import check
+from .watching import MemoryWatching
 
 RECEIVE_POLL_SECONDS = 0.25
 """How long an outside asker trusts that it would be woken (S11)."""
 
 
-class MemoryStore(MemoryAuditing, MemoryInspecting):
+class MemoryStore(MemoryAuditing, MemoryWatching, MemoryInspecting):
     """Implements `Store` without persistence."""
 
     def __init__(self, port: Port | None = None, *, mailbox_limit: int = 10_000) -> None:
@@ -136,6 +138,7 @@ class MemoryStore(MemoryAuditing, MemoryInspecting):
             node = self.cluster.join(info, self.clock())
             session = self._sessions[node.number] = MemorySession(self, node, port, group)
             self.members_changed(node.number)
+            self.tell(changed("node", node.number))
             try:
                 yield session
             except Exception as error:  # noqa: BLE001 - raised again below, outside of the group that would wrap it
@@ -309,6 +312,7 @@ class MemoryStore(MemoryAuditing, MemoryInspecting):
             decision.signatures = sign(decision, verdict, now)
         if outcome == "signed":
             self._note(verdict, now, "sign", "pending", "pending")
+            self.tell(changed("decision", decision.id))
             return copy(decision)
         decision.status = verdict.status
         decision.decided_by, decision.decided_at, decision.note = decided_by, now, verdict.note
@@ -316,7 +320,7 @@ class MemoryStore(MemoryAuditing, MemoryInspecting):
             hold_seconds = max(verdict.hold_seconds, decision.hold_seconds)
             decision.release_at, decision.hold_id = now + hold_seconds, notice.id if hold_seconds > 0 else 0
         self._note(verdict, now, "decide", "pending", verdict.status)
-        self._tell(notice, now)
+        self._tell(notice, now, decision.id)
         return copy(decision)
 
     async def take_back(self, wish: TakeBack, notice: Envelope) -> Decision:
@@ -333,7 +337,7 @@ class MemoryStore(MemoryAuditing, MemoryInspecting):
         decision.status, decision.decided_by, decision.decided_at = "pending", "", 0.0
         decision.note, decision.signatures, decision.release_at, decision.hold_id = "", "", 0.0, 0
         self._note(wish, now, "take back", "approved", "pending")
-        self._tell(notice, now)
+        self._tell(notice, now, decision.id)
         return copy(decision)
 
     def _decision_of(self, name: str, notice: Envelope) -> Decision:
@@ -351,9 +355,10 @@ class MemoryStore(MemoryAuditing, MemoryInspecting):
         )
         self.tables.note(entry, now)
 
-    def _tell(self, notice: Envelope, now: float) -> None:
+    def _tell(self, notice: Envelope, now: float, name: str) -> None:
         self.tables.put(notice, now)
         self.wake_owners([(notice.shard, notice.recipient)])
+        self.tell(changed("decision", name))
 
     async def _reach(self) -> None:
         await anyio.lowlevel.checkpoint()

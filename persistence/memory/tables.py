@@ -64,6 +64,8 @@ class Tables:
 
     def __init__(self) -> None:
         self.actors: dict[tuple[int, str], ActorRow] = {}
+        self.created: dict[tuple[int, str], float] = {}
+        """When each of them was made."""
         self.messages: dict[tuple[int, int], Stored] = {}
         self.mailboxes: dict[tuple[int, str], Mailbox] = {}
         self.recipients: dict[int, Ordered[str]] = {}

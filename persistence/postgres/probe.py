@@ -17,7 +17,8 @@ from .schema import version
 from .sql import statement
 
 NAME = "callboard doctor"
-ROUND_TRIP_SECONDS = 3.0
+ROUND_TRIP_SECONDS = 10.0
+"""A notification that takes longer is taken for lost: a busy server is no broken one."""
 PROBE_SECONDS = 5.0
 COMPLETION_MILLISECONDS = 200
 """The longest that a completion may keep the server busy."""

@@ -85,10 +85,14 @@ CREATE TABLE callboard.actor (
     events         bigint NOT NULL CHECK (events >= 0),
     summary        text NOT NULL,
     bonds          text NOT NULL DEFAULT '',
+    created_at     timestamptz NOT NULL DEFAULT 'epoch',                   -- epoch: before this was kept
     PRIMARY KEY (shard, address)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 -- Partial only so that it cannot be taken for a way to one address (see commit_batch on plans).
 CREATE INDEX actor_kind ON callboard.actor (kind, address) WHERE kind <> '';
+-- For windows (S20). A status changes a few times in a life, and only then an update has to touch the indexes.
+CREATE INDEX actor_status ON callboard.actor (kind, status, address) WHERE kind <> '';
+CREATE INDEX actor_created ON callboard.actor (kind, created_at, address) WHERE kind <> '';
 
 CREATE TABLE callboard.message (
     shard         integer NOT NULL,
@@ -122,6 +126,8 @@ CREATE TABLE callboard.message (
 -- told from a gated call by its recipient, which is that actor and not a worker.
 CREATE INDEX message_ready ON callboard.message (shard, recipient, lane, id) WHERE NOT held;
 CREATE INDEX message_held ON callboard.message (shard, recipient, lane, id) WHERE held;
+-- Those that have failed, which are few; by who called the worker that fails.
+CREATE INDEX message_failing ON callboard.message (sender, shard, id) WHERE failing_since IS NOT NULL;
 
 CREATE TABLE callboard.timer (
     shard           integer NOT NULL,
@@ -214,6 +220,8 @@ CREATE TABLE callboard.dead_letter (
 );
 CREATE INDEX dead_letter_recipient ON callboard.dead_letter (recipient, number);
 CREATE INDEX dead_letter_open ON callboard.dead_letter (number) WHERE settled = '';
+CREATE INDEX dead_letter_open_of ON callboard.dead_letter (recipient, number) WHERE settled = '';
+CREATE INDEX dead_letter_open_from ON callboard.dead_letter (sender, number) WHERE settled = '';
 
 -- Decisions ---------------------------------------------------------------------------------------------------------
 
@@ -256,6 +264,7 @@ CREATE TABLE callboard.decision (
 ) WITH (fillfactor = 85);
 CREATE INDEX decision_run ON callboard.decision (run, number);
 CREATE INDEX decision_status ON callboard.decision (status, number);
+CREATE INDEX decision_open ON callboard.decision (run, number) WHERE status IN ('pending', 'approved');
 
 CREATE TABLE callboard.audit (
     number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -324,3 +333,27 @@ END $$;
 CREATE TRIGGER append_only BEFORE UPDATE ON callboard.journal FOR EACH ROW EXECUTE FUNCTION callboard.refuse_change();
 CREATE TRIGGER append_only BEFORE UPDATE ON callboard.turn FOR EACH ROW EXECUTE FUNCTION callboard.refuse_change();
 CREATE TRIGGER append_only BEFORE UPDATE ON callboard.audit FOR EACH ROW EXECUTE FUNCTION callboard.refuse_change();
+
+-- S21: what people look for at once is told to whoever listens (functions/7_watching.sql). Triggers, so that no function
+-- that changes such a row can forget it. The one on actors is asked for each turn and answers by its condition alone.
+CREATE FUNCTION callboard.tell_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_TABLE_NAME = 'actor' THEN
+        PERFORM callboard.tell('actor', NEW.address);
+    ELSIF TG_TABLE_NAME = 'decision' THEN
+        PERFORM callboard.tell('decision', NEW.id);
+    ELSIF TG_TABLE_NAME = 'dead_letter' THEN
+        PERFORM callboard.tell('dead', NEW.number::text);
+    ELSE
+        PERFORM callboard.tell('node', NEW.number::text);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER tell AFTER UPDATE OF status ON callboard.actor FOR EACH ROW
+    WHEN (OLD.status IS DISTINCT FROM NEW.status) EXECUTE FUNCTION callboard.tell_change();
+CREATE TRIGGER tell AFTER INSERT OR UPDATE ON callboard.decision FOR EACH ROW
+    EXECUTE FUNCTION callboard.tell_change();
+CREATE TRIGGER tell AFTER INSERT OR UPDATE ON callboard.dead_letter FOR EACH ROW
+    EXECUTE FUNCTION callboard.tell_change();
+CREATE TRIGGER tell AFTER INSERT OR UPDATE ON callboard.node FOR EACH ROW
+    EXECUTE FUNCTION callboard.tell_change();

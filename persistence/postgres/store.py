@@ -32,6 +32,7 @@ from .inspecting import PostgresInspecting
 from .listener import Listener
 from .schema import check_schema
 from .session import PostgresSession, joined, wake_arguments
+from .watching import PostgresWatching
 from .whispers import PostgresEar, PostgresWhispers
 
 BORROW_SECONDS = 5.0
@@ -44,7 +45,7 @@ RECEIVE_POLL_CAP_SECONDS = 1.0
 _Pool = AsyncConnectionPool[AsyncConnection[Row]]
 
 
-class PostgresStore(PostgresAuditing, PostgresInspecting):
+class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
     """Implements `Store` on PostgreSQL 14 or newer. Cheap to make; opened by `async with`, or by `connect`."""
 
     def __init__(self, dsn: str, *, mailbox_limit: int = 10_000, sessions: int = 4) -> None:
@@ -109,22 +110,20 @@ class PostgresStore(PostgresAuditing, PostgresInspecting):
                 await pool.close()
 
     async def _run(self, query: str, params: dict[str, Any] | None = None) -> list[Row]:
-        if self._pool is None:
-            raise StoreUnavailable("the store is not open; use it in `async with`")
+        pool = self._opened()
         with translated():
-            connection = await self._borrow(self._pool)
+            connection = await self._borrow(pool)
         try:
             return await run(connection, query, params, STATEMENT_SECONDS)
         finally:
             with anyio.CancelScope(shield=True):
-                await self._pool.putconn(connection)
+                await pool.putconn(connection)
 
     async def _run_within(self, seconds: float, query: str, params: dict[str, Any] | None = None) -> list[Row]:
         """As `_run`, but the server itself gives it up after so long: for what walks, and nobody waits for."""
-        if self._pool is None:
-            raise StoreUnavailable("the store is not open; use it in `async with`")
+        pool = self._opened()
         with translated():
-            connection = await self._borrow(self._pool)
+            connection = await self._borrow(pool)
         rows: list[Row] = []
         try:
             with translated(), anyio.CancelScope(shield=True):
@@ -133,8 +132,14 @@ class PostgresStore(PostgresAuditing, PostgresInspecting):
                     rows = await run(connection, query, params, STATEMENT_SECONDS)
         finally:
             with anyio.CancelScope(shield=True):
-                await self._pool.putconn(connection)
+                await pool.putconn(connection)
         return rows
+
+    def _opened(self) -> _Pool:
+        # Held by the caller from beginning to end: the store may be closed while a statement is under way.
+        if self._pool is None:
+            raise StoreUnavailable("the store is not open; use it in `async with`")
+        return self._pool
 
     async def _borrow(self, pool: _Pool) -> AsyncConnection[Row]:
         # Not by the pool's own `check`, which waits a second, then two, after each session that was cut: when the

@@ -1,12 +1,9 @@
 """PostgreSQL for the cases: the server that TEST_DATABASE_URL names, or an embedded one, and databases on it."""
 
 import os
-import shutil
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
@@ -14,6 +11,7 @@ from psycopg import sql
 
 from callboard.persistence.embedded import ensure, release
 from callboard.persistence.postgres import PostgresStore, create_schema
+from tests.server_folder import SETTINGS, server_folder
 
 
 @contextmanager
@@ -22,13 +20,11 @@ def server() -> Iterator[str]:
     if given := os.environ.get("TEST_DATABASE_URL"):
         yield given
         return
-    root = Path(tempfile.mkdtemp(prefix="callboard-cases-", dir="/tmp"))
-    root.chmod(0o711)  # root hands the server to another account, which must get in
-    try:
-        yield ensure(root, durable=False, settings={"max_connections": "200"})
-    finally:
-        release(root)
-        shutil.rmtree(root, ignore_errors=True)
+    with server_folder("callboard-cases-") as root:
+        try:
+            yield ensure(root, durable=False, timeout_seconds=240, settings=SETTINGS)
+        finally:
+            release(root)
 
 
 @asynccontextmanager

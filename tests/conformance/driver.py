@@ -57,12 +57,14 @@ class UnknownStep(Exception):
 class Driver:
     """One case on one stage."""
 
-    def __init__(self, case: Case, cast: Cast, recorder: Recorder, stage: Stage, longest_ms: float) -> None:
+    def __init__(  # noqa: PLR0917 - what a case is played with
+        self, case: Case, cast: Cast, recorder: Recorder, stage: Stage, longest_ms: float, slower: float = 1.0
+    ) -> None:
         self.case = case
         self.cast = cast
         self.recorder = recorder
         self.stage = stage
-        self._limit = PATIENCE_SECONDS + 2.0 * longest_ms * cast.scale / 1000.0
+        self._limit = slower * PATIENCE_SECONDS + 2.0 * longest_ms * cast.scale / 1000.0
 
     async def play(self, step: Step, expected: Expected, begun: int) -> Shown:
         """Do one step; its events are those from number `begun` on."""

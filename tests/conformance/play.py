@@ -41,12 +41,14 @@ class Verdict:
         return f"{self.case} ({self.store}) step {self.step}: {self.wrong}" if self.wrong else f"{self.case} passed"
 
 
-async def play_case(case: Case, store: PostgresStore | None = None, *, suffix: str = "") -> Verdict:
-    """Play a case: on `store`, under a root named with `suffix`; without one, in memory."""
+async def play_case(
+    case: Case, store: PostgresStore | None = None, *, suffix: str = "", slower: float = 1.0
+) -> Verdict:
+    """Play a case: on `store`, under a root named with `suffix` and so much slower; without one, in memory."""
     where = "memory" if store is None else "postgres"
     diary = Diary()
     expected = expectation(case)
-    scale = 1.0 if store is None or duration_ms(case) > SHORT_CASE_MS else STRETCH
+    scale = slower * (1.0 if store is None or duration_ms(case) > SHORT_CASE_MS else STRETCH)
     try:
         cast = Cast(case, diary, suffix=suffix, scale=scale)
     except InvalidSpec as refused:
@@ -55,8 +57,8 @@ async def play_case(case: Case, store: PostgresStore | None = None, *, suffix: s
         return Verdict(case.id, where, 1, f"this tree cannot be built: {error}")
     recorder = Recorder(cast, diary)
     shown: list[Shown] = []
-    async with _stage(cast, recorder, store) as stage:
-        driver = Driver(case, cast, recorder, stage, _longest_ms(case))
+    async with _stage(cast, recorder, store, slower) as stage:
+        driver = Driver(case, cast, recorder, stage, _longest_ms(case), slower)
         for step, wanted in zip(case.steps, expected, strict=True):
             begun = sum(len(done.events) for done in shown)
             try:
@@ -112,12 +114,12 @@ def _refused(case: Case, error: InvalidSpec) -> list[Shown]:
 
 
 @asynccontextmanager
-async def _stage(cast: Cast, recorder: Recorder, store: PostgresStore | None) -> AsyncIterator[Stage]:
+async def _stage(cast: Cast, recorder: Recorder, store: PostgresStore | None, slower: float) -> AsyncIterator[Stage]:
     if store is None:
         async with memory_stage(Tree(cast.tree), recorder) as memory:
             yield memory
     else:
-        async with postgres_stage(Tree(cast.tree), recorder, store) as postgres:
+        async with postgres_stage(Tree(cast.tree), recorder, store, slower) as postgres:
             yield postgres
 
 

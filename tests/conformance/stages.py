@@ -23,7 +23,7 @@ POLL_SECONDS = 0.01
 CALM_SECONDS = 0.015
 """Real time without any sign of life after which a node does nothing by itself any more."""
 HEARD_SECONDS = 0.06
-"""Real time in which a message from outside has certainly come to its actor."""
+"""Real time in which a message from outside has come to its actor, unless the machine is busy."""
 
 
 class Stage(Protocol):
@@ -98,7 +98,9 @@ async def memory_stage(tree: Tree, recorder: Recorder) -> AsyncIterator[MemorySt
 class PostgresStage:
     """By the clock on the wall."""
 
-    def __init__(self, store: PostgresStore, node: Node, recorder: Recorder) -> None:
+    def __init__(self, store: PostgresStore, node: Node, recorder: Recorder, slower: float) -> None:
+        """`slower`: by how much longer it waits for signs of life."""
+        self.slower = slower
         self.store: Store = store
         self.client = Client(store, RealPort())
         self.node = node
@@ -108,14 +110,14 @@ class PostgresStage:
         seen = -1
         while seen != self.recorder.activity or self._committing():
             seen = self.recorder.activity
-            await anyio.sleep(CALM_SECONDS)
+            await anyio.sleep(self.slower * CALM_SECONDS)
 
     def _committing(self) -> bool:
         life = self.node.life
         return life is not None and any(cell.in_flight or cell.unit for cell in life.cells.cells.values())
 
     async def heard(self) -> None:
-        await anyio.sleep(HEARD_SECONDS)
+        await anyio.sleep(self.slower * HEARD_SECONDS)
         await self.settle()
 
     async def advance(self, seconds: float) -> None:
@@ -134,7 +136,9 @@ class PostgresStage:
 
 
 @asynccontextmanager
-async def postgres_stage(tree: Tree, recorder: Recorder, store: PostgresStore) -> AsyncIterator[PostgresStage]:
+async def postgres_stage(
+    tree: Tree, recorder: Recorder, store: PostgresStore, slower: float = 1.0
+) -> AsyncIterator[PostgresStage]:
     """A node on a database that other cases may have used before it."""
     node = Node(store, tree, RealPort(), NodeSettings(drain_seconds=0.2))
     recorder.node = node
@@ -142,5 +146,5 @@ async def postgres_stage(tree: Tree, recorder: Recorder, store: PostgresStore) -
         async with anyio.create_task_group() as group:
             group.start_soon(node.run)
             await node.ready.wait()
-            yield PostgresStage(store, node, recorder)
+            yield PostgresStage(store, node, recorder, slower)
             group.cancel_scope.cancel()

@@ -182,11 +182,11 @@ async def test_hooks_wake_ups_can_be_lost_repeated_and_late(bench: Bench) -> Non
         bench.store.wakes = lambda _number, _wake: ()
         await bench.store.send([message()])
         assert await node.wake(0.01) is None
-        bench.store.wakes = lambda _number, _wake: (0.0, 0.02)
+        bench.store.wakes = lambda _number, _wake: (0.0, 0.2)
         await bench.store.send([message()])
         expected = Wake(frozenset({SHARD}))
-        assert await node.wake(10.0) == expected
-        assert await node.wake(10.0) == expected
+        assert await node.wake(60.0) == expected
+        assert await node.wake(60.0) == expected
 
 
 async def test_hooks_what_runs_before_a_call_can_delay_it_past_a_take_over(bench: Bench) -> None:

@@ -3,12 +3,12 @@
 from bisect import bisect_right
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from callboard.persistence.memory.ordered import Ordered
 
 
-@settings(deadline=None)
+@settings(deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.sampled_from(["add", "add", "remove", "first"]), st.integers(0, 300)), max_size=400))
 def test_ordered_is_a_sorted_set(program: list[tuple[str, int]]) -> None:
     ordered: Ordered[tuple[int, int]] = Ordered()

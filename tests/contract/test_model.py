@@ -33,7 +33,7 @@ TOOL = "/a/tool"
 CLIENT = "/sys/client:1024-1"
 SHARDS = sorted({shard_of(address) for address in ADDRESSES})
 KEYS = ["k1", "k2"]
-LONG_SECONDS = 150.0
+LONG_SECONDS = 1_500.0
 """Half as long again as what time moves by, so that no step depends on how long a test runs."""
 
 Opener = Callable[[], AbstractAsyncContextManager[World]]
@@ -153,7 +153,7 @@ class Lives(RuleBasedStateMachine):
         address, key = data.draw(st.sampled_from(sorted(self.model.timers) or [(ADDRESSES[0], "none")]), "timer")
         known = self.model.timers.get((address, key))
         if known is not None and data.draw(st.booleans(), "wait"):
-            self._pass(400.0)
+            self._pass(4_000.0)
         generation = 1 if known is None else known.timer.generation
         fire = Fire(address, key, generation + off, periods)
         self.commit(Unit(shard_of(address), fires=[fire], sends=[message(address)]))
@@ -243,7 +243,7 @@ class Lives(RuleBasedStateMachine):
     def _clocks(self, data: st.DataObject, unit: Unit, address: str) -> None:
         for key in data.draw(st.lists(st.sampled_from(KEYS), max_size=1), "timers"):
             self.generation += 1
-            delay, period = data.draw(st.sampled_from([(0.0, 0.0), (0.0, 100.0), (LONG_SECONDS, 100.0)]), "delay")
+            delay, period = data.draw(st.sampled_from([(0.0, 0.0), (0.0, 1_000.0), (LONG_SECONDS, 1_000.0)]), "delay")
             new = timer(key, delay, address=address, generation=self.generation, period_seconds=period)
             unit.timers = [*unit.timers, new]
         unit.timers_cancelled = data.draw(st.lists(st.sampled_from(KEYS), max_size=1), "cancelled")
@@ -286,7 +286,7 @@ class Lives(RuleBasedStateMachine):
 
     # -- nodes and time
 
-    @rule(seconds=st.sampled_from([100.0, 200.0, 400.0]))
+    @rule(seconds=st.sampled_from([1_000.0, 2_000.0, 4_000.0]))
     def time_passes(self, seconds: float) -> None:
         self._pass(seconds)
 
@@ -385,7 +385,7 @@ class Lives(RuleBasedStateMachine):
         for m in self.model.messages.values():
             if m.envelope.recipient != CLIENT:
                 failing = 0.0 if m.failing_since is None else self.model.now - m.failing_since
-                found[m.envelope.id] = (self.model.state(m), _told(m.envelope), round(failing / 100))
+                found[m.envelope.id] = (self.model.state(m), _told(m.envelope), round(failing / 1_000))
         return found
 
     def _rows(self) -> dict[str, Any]:
@@ -395,7 +395,7 @@ class Lives(RuleBasedStateMachine):
             "turns": sorted((t.id, t.version, t.outcome) for t in model.turns),
             "events": sorted((e.address, e.seq, e.body) for e in model.events),
             "timers": sorted(
-                (d.timer.address, d.timer.key, d.timer.generation, round((d.due - model.now) / 50))
+                (d.timer.address, d.timer.key, d.timer.generation, round((d.due - model.now) / 500))
                 for d in model.timers.values()
             ),
             "dead": sorted((letter.envelope.id, letter.reason, _told(letter.envelope)) for letter in model.dead),
@@ -415,7 +415,7 @@ def _told(e: Envelope) -> tuple[object, ...]:
 
 async def _views(side: Side) -> dict[int, Any]:
     views = [view for a in (*ADDRESSES, TOOL) for view in await side.world.store.peek(a, limit=1_000)]
-    return {v.envelope.id: (v.state, _told(v.envelope), round(v.envelope.failing_seconds / 100)) for v in views}
+    return {v.envelope.id: (v.state, _told(v.envelope), round(v.envelope.failing_seconds / 1_000)) for v in views}
 
 
 async def _rows(side: Side) -> dict[str, Any]:
@@ -428,7 +428,7 @@ async def _rows(side: Side) -> dict[str, Any]:
         "actors": actors,
         "turns": sorted((t.id, t.version, t.outcome) for t in turns),
         "events": sorted((e.address, e.seq, e.body) for e in events),
-        "timers": sorted((t.address, t.key, t.generation, round(t.delay_seconds / 50)) for t in timers),
+        "timers": sorted((t.address, t.key, t.generation, round(t.delay_seconds / 500)) for t in timers),
         "dead": sorted((x.envelope.id, x.reason, _told(x.envelope)) for x in await store.dead_letters(limit=1_000)),
         "decisions": sorted((d.id, d.status, d.decided_by) for d in await store.decisions(limit=1_000)),
     }
@@ -473,13 +473,13 @@ class Stage:
         """What each store says, or the class of the error that it raises."""
         answer: Future[Any] = Future()
         self._portal.call(self._calls.send, (call, answer))
-        found: list[Any] = answer.result(timeout=30)
+        found: list[Any] = answer.result(timeout=120)
         return found
 
     def close(self) -> None:
         """The stores are closed."""
         self._portal.call(self._calls.aclose)
-        self._served.result(timeout=60)
+        self._served.result(timeout=120)
 
 
 def drive(openers: Sequence[Opener], *, examples: int, steps: int) -> None:

@@ -28,8 +28,12 @@ async def woken_for(session: Session, shard: int) -> Wake:
                 return wake
 
 
-async def test_s11_nothing_new_wakes_nobody(node: Session) -> None:
+async def test_s11_nothing_new_wakes_nobody(store: Store, node: Session) -> None:
     await settle(node)
+    await store.send([message()])
+    with anyio.fail_after(SOON):  # what was said before has come by then, too
+        while not ((wake := await node.wake(SOON)) and wake.shards and SHARD in wake.shards):
+            pass
     assert await node.wake(0.02) is None
 
 

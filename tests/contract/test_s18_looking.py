@@ -255,12 +255,17 @@ async def test_s18_looking_at_once_by_many_is_harmless(store: Store, node: Sessi
     assert len(await store.peek(AGENT)) == 20
 
 
-async def test_s18_a_census_that_takes_too_long_is_given_up(world: World, contract_dsn: str) -> None:
+async def test_s18_a_census_that_takes_too_long_is_given_up(
+    world: World, contract_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not isinstance(world, PostgresWorld):
         return  # the memory store cannot be slow
+    for limit in ("CENSUS_SECONDS", "WALK_SECONDS"):
+        monkeypatch.setattr(f"callboard.persistence.postgres.inspecting.{limit}", 1.0)
     async with await psycopg.AsyncConnection.connect(contract_dsn) as slow:
         await slow.execute("LOCK TABLE callboard.message IN ACCESS EXCLUSIVE MODE")
         for look in (world.store.census, world.store.mailboxes):
-            with anyio.fail_after(20), pytest.raises(StoreUnavailable):
+            with anyio.fail_after(60), pytest.raises(StoreUnavailable):
                 await look()
+    monkeypatch.undo()
     assert (await world.store.census()).messages == {}, "the session is as good as before"

@@ -12,6 +12,8 @@ from tests.contract.world import World
 pytestmark = pytest.mark.anyio
 
 FAR = "/crm/ticket:77"
+SLACK_SECONDS = 60.0
+"""How long a test may take by itself, in which periods are ten times as long."""
 
 
 async def due(node: Session, within_seconds: float = 0.0, limit: int = 100) -> list[Timer]:
@@ -23,26 +25,26 @@ def fire(key: str = "sla", generation: int = 1, address: str = AGENT, periods: i
 
 
 async def test_s8_a_timer_is_read_as_it_was_set(node: Session) -> None:
-    await write(node, unit(timers=[timer(delay_seconds=30.0, generation=7, lane=0, period_seconds=9.0)]))
-    assert await due(node, 10.0) == []
-    (found,) = await due(node, 31.0)
-    assert 0 < found.delay_seconds <= 30
+    await write(node, unit(timers=[timer(delay_seconds=300.0, generation=7, lane=0, period_seconds=9.0)]))
+    assert await due(node, 100.0) == []
+    (found,) = await due(node, 310.0)
+    assert 0 < found.delay_seconds <= 300
     assert found == timer(delay_seconds=found.delay_seconds, generation=7, lane=0, period_seconds=9.0)
 
 
 async def test_s8_timers_are_due_soonest_first_within_a_bound(world: World, node: Session) -> None:
     await write(
         node,
-        unit(timers=[timer("c", 30.0), timer("a", 10.0)]),
-        unit(FAR, timers=[timer("b", 20.0, address=FAR)]),
+        unit(timers=[timer("c", 3_000.0), timer("a", 1_000.0)]),
+        unit(FAR, timers=[timer("b", 2_000.0, address=FAR)]),
     )
-    assert [t.key for t in await due(node, 100.0)] == ["a", "b", "c"]
-    assert [t.key for t in await due(node, 25.0)] == ["a", "b"]
-    assert [t.key for t in await due(node, 100.0, limit=2)] == ["a", "b"]
-    assert [t.key for t in await node.due([SHARD], within_seconds=100.0, limit=9)] == ["a", "c"]
-    await world.pass_time(15)
+    assert [t.key for t in await due(node, 10_000.0)] == ["a", "b", "c"]
+    assert [t.key for t in await due(node, 2_500.0)] == ["a", "b"]
+    assert [t.key for t in await due(node, 10_000.0, limit=2)] == ["a", "b"]
+    assert [t.key for t in await node.due([SHARD], within_seconds=10_000.0, limit=9)] == ["a", "c"]
+    await world.pass_time(1_500)
     (overdue,) = await due(node)
-    assert -60 < overdue.delay_seconds < -4
+    assert -600 < overdue.delay_seconds < -400
 
 
 async def test_s8_a_timer_fires_once(node: Session) -> None:
@@ -97,11 +99,11 @@ async def test_s8_what_was_set_anew_fires_only_as_the_new_one(node: Session) -> 
 async def test_s8_a_timer_fired_and_set_anew_in_one_batch_has_fired_and_is_set(node: Session, fire_first: bool) -> None:
     await write(node, unit(timers=[timer(generation=1)]))
     fired = work(fires=[fire(generation=1)], sends=[message()])
-    anew = unit(expected=1, timers=[timer(delay_seconds=60.0, generation=2)])
+    anew = unit(expected=1, timers=[timer(delay_seconds=600.0, generation=2)])
     await write(node, *((fired, anew) if fire_first else (anew, fired)))
-    (found,) = await due(node, 100.0)
+    (found,) = await due(node, 1_000.0)
     assert found.generation == 2
-    assert 50 < found.delay_seconds <= 60
+    assert 500 < found.delay_seconds <= 600
     assert len(await waiting(node)) == 1
 
 
@@ -113,16 +115,16 @@ async def test_s8_a_fire_and_its_message_are_one(node: Session) -> None:
 
 
 async def test_s8_a_periodic_timer_stays_on_its_beat(world: World, node: Session) -> None:
-    await write(node, unit(timers=[timer(delay_seconds=60.0, period_seconds=60.0)]))
+    await write(node, unit(timers=[timer(delay_seconds=600.0, period_seconds=600.0)]))
     for _ in range(3):
-        await world.pass_time(75)  # late by some seconds each time, never by a whole period
+        await world.pass_time(750)  # late by some minutes each time, never by a whole period
         (found,) = await due(node)
         late = -found.delay_seconds
         assert late > 0
         await write(node, work(fires=[fire()], sends=[message()]))
         (found,) = await due(node, 1e6)
-        assert found.delay_seconds == pytest.approx(60.0 - late, abs=2.0)
-        await world.pass_time(-15)
+        assert found.delay_seconds == pytest.approx(600.0 - late, abs=SLACK_SECONDS)
+        await world.pass_time(-150)
     assert len(await waiting(node)) == 3
 
 
@@ -136,23 +138,23 @@ async def test_s8_a_periodic_timer_fires_once_for_each_due_time(world: World, no
 
 
 async def test_s8_missed_periods_fold_into_one_fire(world: World, node: Session) -> None:
-    await write(node, unit(timers=[timer(delay_seconds=60.0, period_seconds=60.0)]))
-    await world.pass_time(60 * 5 + 30)
+    await write(node, unit(timers=[timer(delay_seconds=600.0, period_seconds=600.0)]))
+    await world.pass_time(600 * 5 + 300)
     (found,) = await due(node)
-    assert found.delay_seconds == pytest.approx(-270.0, abs=2.0)
+    assert found.delay_seconds == pytest.approx(-2_700.0, abs=SLACK_SECONDS)
     await write(node, work(fires=[fire(periods=5)], sends=[message()]))
     assert await due(node) == []
     (found,) = await due(node, 1e6)
-    assert found.delay_seconds == pytest.approx(30.0, abs=2.0), "still on the beat of the first"
+    assert found.delay_seconds == pytest.approx(300.0, abs=SLACK_SECONDS), "still on the beat of the first"
 
 
 async def test_s8_a_fire_advances_by_the_periods_it_names_and_no_more(world: World, node: Session) -> None:
-    await write(node, unit(timers=[timer(delay_seconds=60.0, period_seconds=60.0)]))
-    await world.pass_time(60 * 5 + 30)
+    await write(node, unit(timers=[timer(delay_seconds=600.0, period_seconds=600.0)]))
+    await world.pass_time(600 * 5 + 300)
     assert await refused(node, work(fires=[fire(periods=6)])) == {0}, "the sixth is not due yet"
     await write(node, work(fires=[fire(periods=2)]))
     (found,) = await due(node)
-    assert found.delay_seconds == pytest.approx(-150.0, abs=2.0)
+    assert found.delay_seconds == pytest.approx(-1_500.0, abs=SLACK_SECONDS)
     await write(node, work(fires=[fire(periods=1)]))
     await write(node, work(fires=[fire(periods=2)]))
     assert await refused(node, work(fires=[fire()])) == {0}, "fires and what they folded are what has elapsed"

@@ -4,14 +4,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import psycopg
 from psycopg.abc import Query
 
 from callboard.persistence.port import RealPort
-from callboard.persistence.postgres import PostgresSession, PostgresStore, create_schema, invariants
+from callboard.persistence.postgres import (
+    PostgresSession,
+    PostgresStore,
+    create_schema,
+    invariants,
+)
 from callboard.persistence.postgres.database import Database
 from callboard.persistence.store import NodeInfo, Session
 from tests.contract.world import LEASE_SECONDS, World
+from tests.patience import patience
 
 _WIPE = """
 DO $$
@@ -66,10 +73,11 @@ class PostgresWorld:
         await self._execute(moved.format(seconds))
 
     async def cut(self) -> None:
-        await self._execute(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+        ended = await self._execute(
+            "SELECT array_agg(pid) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity "
             "WHERE datname = current_database() AND application_name LIKE 'callboard node %'"
         )
+        await self._until_gone(psycopg.sql.SQL("pid = ANY ({})").format([*map(int, ended.strip("[]").split(","))]))
 
     async def restore_clock(self) -> None:
         """Time is real again, for the next test on this database."""
@@ -124,17 +132,27 @@ class PostgresWorld:
     async def crash(self, session: Session) -> None:
         assert isinstance(session, PostgresSession)
         await session.crash()
+        named = psycopg.sql.SQL("datname = current_database() AND application_name LIKE {}")
+        await self._until_gone(named.format(f"callboard node {session.number} epoch {session.epoch} %"))
+
+    async def _until_gone(self, whose: psycopg.sql.Composed) -> None:
+        """The server frees what a session has locked when it notices the end, a little after whoever ended it."""
+        left = psycopg.sql.SQL("SELECT count(*) FROM pg_stat_activity WHERE {}").format(whose)
+        with anyio.fail_after(60):
+            while await self._execute(left) != "0":  # noqa: ASYNC110 - only the server knows, and it tells nobody
+                await anyio.sleep(0.005)
 
 
 @asynccontextmanager
 async def postgres_world(dsn: str) -> AsyncIterator[World]:
     """The store of a database, whose schema is made here if it has none."""
-    await create_schema(dsn)
-    raw = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
-    async with raw, PostgresStore(dsn) as store:
-        world = PostgresWorld(dsn, store, raw)
-        await world.wipe()
-        try:
-            yield world
-        finally:
-            await world.restore_clock()
+    with patience():
+        await create_schema(dsn)
+        raw = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
+        async with raw, PostgresStore(dsn) as store:
+            world = PostgresWorld(dsn, store, raw)
+            await world.wipe()
+            try:
+                yield world
+            finally:
+                await world.restore_clock()

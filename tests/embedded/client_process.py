@@ -72,7 +72,7 @@ def _serve(root: Path) -> None:
     for line in sys.stdin:
         match line.split():
             case ["ensure"]:
-                dsn = ensure(root, durable=False)
+                dsn = ensure(root, durable=False, timeout_seconds=240)
                 print(dsn, flush=True)
             case ["insert", count]:
                 with psycopg.connect(dsn, autocommit=True) as connection:

@@ -2,9 +2,7 @@
 
 import os
 import select
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from callboard.persistence.embedded import ensure, release
 from callboard.persistence.embedded.postmaster import probe, runs_on
+from tests.server_folder import server_folder
 
 
 def postmaster_pid(root: Path) -> int:
@@ -48,7 +47,10 @@ def stop_whatever_runs(root: Path) -> None:
         release(pgdata.parent)
         found = probe(pgdata)
         if found is not None and runs_on(found.pid, pgdata):
-            handle = os.pidfd_open(found.pid)
+            try:
+                handle = os.pidfd_open(found.pid)
+            except ProcessLookupError:  # it was on its way out
+                continue
             os.kill(found.pid, signal.SIGQUIT)
             wait_for_end(handle)
             os.close(handle)
@@ -57,27 +59,23 @@ def stop_whatever_runs(root: Path) -> None:
 @pytest.fixture(scope="session")
 def used_before() -> Iterator[Path]:
     """A root whose data directory exists and whose server is stopped."""
-    directory = Path(tempfile.mkdtemp(prefix="callboard-embedded-", dir="/tmp"))
-    directory.chmod(0o711)
-    try:
-        ensure(directory, durable=False)
-        release(directory)
-        yield directory
-    finally:
-        stop_whatever_runs(directory)
-        shutil.rmtree(directory, ignore_errors=True)
+    with server_folder("callboard-embedded-") as directory:
+        try:
+            ensure(directory, durable=False, timeout_seconds=240)
+            release(directory)
+            yield directory
+        finally:
+            stop_whatever_runs(directory)
 
 
 @pytest.fixture
 def base() -> Iterator[Path]:
     """An empty directory that every account can enter (pytest's own tmp_path is 0700)."""
-    directory = Path(tempfile.mkdtemp(prefix="callboard-embedded-", dir="/tmp"))
-    directory.chmod(0o711)
-    try:
-        yield directory
-    finally:
-        stop_whatever_runs(directory)
-        shutil.rmtree(directory, ignore_errors=True)
+    with server_folder("callboard-embedded-") as directory:
+        try:
+            yield directory
+        finally:
+            stop_whatever_runs(directory)
 
 
 @pytest.fixture

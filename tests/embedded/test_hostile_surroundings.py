@@ -72,7 +72,7 @@ def test_settings_reach_the_server_and_a_malformed_name_is_refused(warm_root: Pa
 
 def test_a_server_that_cannot_start_says_why_with_its_own_log(warm_root: Path) -> None:
     with pytest.raises(EmbeddedServerError, match=r"(?s)no_such_setting.*DATABASE_URL"):
-        ensure(warm_root, durable=False, timeout_seconds=1, settings={"no_such_setting": "1"})
+        ensure(warm_root, durable=False, timeout_seconds=60, settings={"no_such_setting": "1"})
 
 
 def test_without_binaries_the_error_names_the_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:

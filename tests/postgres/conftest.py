@@ -8,16 +8,10 @@ import psycopg
 import pytest
 
 from callboard.persistence.port import RealPort
-from callboard.persistence.postgres import PostgresStore, create_schema
+from callboard.persistence.postgres import PostgresStore
+from tests.patience import patient as patient  # noqa: PLC0414 - a fixture
 
 Look = Callable[..., Awaitable[list[tuple[Any, ...]]]]
-
-
-@pytest.fixture
-async def made(dsn: str) -> str:
-    """The DSN of a database that has the schema."""
-    await create_schema(dsn)
-    return dsn
 
 
 @pytest.fixture
@@ -41,6 +35,11 @@ async def look(dsn: str) -> AsyncIterator[Look]:
             return await cursor.fetchall() if cursor.description else []
 
         yield run
+
+
+async def lock_is_free(look: Look, number: int) -> bool:
+    """Whether no session holds the lock of a node any more; the server frees it a little after the session's end."""
+    return await look("SELECT callboard.lock_held(%s)", number) == [(False,)]
 
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:

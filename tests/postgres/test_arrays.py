@@ -52,7 +52,7 @@ async def test_s10_what_went_in_comes_out(
     assert await back(raw, array) == values
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(
     texts=st.lists(_TEXT | st.none()), numbers=st.lists(st.integers(-(2**63), 2**63 - 1)), raws=st.lists(st.binary())
 )

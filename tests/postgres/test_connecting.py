@@ -3,6 +3,7 @@
 from contextlib import AsyncExitStack
 from functools import partial
 
+import anyio
 import pytest
 from psycopg.conninfo import make_conninfo
 
@@ -50,11 +51,32 @@ async def test_opening_and_closing_twice_is_harmless(made: str) -> None:
     await store.close()
 
 
+async def test_a_statement_that_is_under_way_when_the_store_closes_still_has_its_answer(made: str, look: Look) -> None:
+    store = PostgresStore(made)
+    answers: list[object] = []
+
+    async def ask() -> None:
+        answers.append(await store.actor("/x"))
+
+    async def asked() -> bool:
+        return bool(await look("SELECT 1 FROM pg_locks WHERE NOT granted"))
+
+    await look("BEGIN")
+    await look("LOCK TABLE callboard.actor IN ACCESS EXCLUSIVE MODE")
+    async with anyio.create_task_group() as group:
+        async with store:
+            group.start_soon(ask)
+            await until(asked)
+        await look("COMMIT")
+    assert len(answers) == 1
+
+
 async def test_outside_calls_go_on_when_their_sessions_were_ended(
     store: PostgresStore, port: RealPort, look: Look
 ) -> None:
     took: list[float] = []
-    for _ in range(3):
+    # A pool that waits for its next try waits a second, every time; a busy machine does not.
+    while not took or (min(took) >= 0.9 and len(took) < 30):
         assert store._pool is not None
         async with AsyncExitStack() as borrowed:
             for _ in range(3):
@@ -68,7 +90,6 @@ async def test_outside_calls_go_on_when_their_sessions_were_ended(
         started = port.monotonic()
         assert await store.now() > 0
         took.append(port.monotonic() - started)
-    # a pool that waits for its next try waits a second, every time; a busy machine does not
     assert min(took) < 0.9
 
 

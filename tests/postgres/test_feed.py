@@ -10,6 +10,7 @@ from callboard.persistence.rows import EventRow
 from callboard.persistence.store import NodeInfo
 from tests.contract.build import AGENT, OTHER, SHARD, event, unit, write
 from tests.postgres.conftest import Look
+from tests.postgres.test_plans import _NO_AUTOVACUUM
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +52,7 @@ async def test_s17_a_commit_that_is_given_up_holds_nothing_back_for_long(store: 
 
 
 async def test_s17_a_page_costs_a_page_however_long_the_journals_are(store: PostgresStore, look: Look) -> None:
+    await look(_NO_AUTOVACUUM)
     await look("""
         INSERT INTO callboard.journal (shard, address, seq, type, body, at, node)
         SELECT 0, '/desk/agent:full', g, 'noted', repeat('x', 200), callboard.clock() - (200000 - g) * interval '1 s', 1

@@ -14,7 +14,7 @@ from callboard.persistence.postgres import PostgresSession, PostgresStore
 from callboard.persistence.rows import Member
 from callboard.persistence.store import NodeInfo
 from tests.contract.build import AGENT, message, next_id, unit, waiting
-from tests.postgres.conftest import Look, until
+from tests.postgres.conftest import Look, lock_is_free, until
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +52,7 @@ async def test_s2_a_take_over_waits_for_the_commit_in_flight_and_reads_what_it_w
                 (shard_of(AGENT), late, AGENT),
             )
             await owner.crash()
+            await until(partial(lock_is_free, look, owner.number))
             group.start_soon(take_over)
             await until(partial(_waits_for_a_row, look))
             assert taken == []
@@ -81,17 +82,19 @@ async def test_s2_a_zombie_is_cut_off_and_learns_it_when_it_reconnects(
     store: PostgresStore, port: RealPort, owner: PostgresSession, look: Look
 ) -> None:
     async with store.join(NodeInfo(boot="heir"), port) as heir:
+        await until(partial(_silent, heir))
         assert len(await heir.take_over(await as_member(heir, owner), by="lease")) == 256
-        [(left,)] = await look(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE %s",
-            f"callboard node {owner.number} epoch {owner.epoch} %",
-        )
-        assert left == 0
+        await until(partial(_has_no_session, owner, look))
         with pytest.raises(StoreUnavailable):
             await owner.commit([unit()])
         with pytest.raises(StaleEpoch):
             await owner.reconnect()
         assert await store.actor(AGENT) is None
+
+
+async def _has_no_session(node: PostgresSession, look: Look) -> bool:
+    named = f"callboard node {node.number} epoch {node.epoch} %"
+    return not await look("SELECT 1 FROM pg_stat_activity WHERE application_name LIKE %s", named)
 
 
 async def test_two_nodes_that_take_each_other_for_dead_do_not_deadlock(

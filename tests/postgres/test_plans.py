@@ -163,6 +163,8 @@ async def pages_of(
 ) -> dict[str, int]:
     """Pages touched by each statement. The sessions report what they did when they are told to."""
     found: dict[str, int] = {}
+    # Else what vacuuming has touched would be told of at any time later.
+    await look("SELECT pg_stat_force_next_flush()")
     before = await _touched(node, store, look)
     for name, run in statements.items():
         await run()

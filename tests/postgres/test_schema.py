@@ -174,7 +174,7 @@ async def test_the_clock_can_be_stopped(made: str, look: Look) -> None:
     await look("SET callboard.now = '2031-01-02 03:04:05+00'")
     assert await look("SELECT extract(epoch FROM callboard.clock())::bigint") == [(1_925_089_445,)]
     await look("RESET callboard.now")
-    assert await look("SELECT abs(extract(epoch FROM callboard.clock() - clock_timestamp())) < 5") == [(True,)]
+    assert await look("SELECT abs(extract(epoch FROM callboard.clock() - clock_timestamp())) < 60") == [(True,)]
 
 
 async def test_columns_of_a_batch_stand_in_the_order_of_the_fields(made: str, look: Look) -> None:

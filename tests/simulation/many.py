@@ -61,5 +61,6 @@ def run_many(seeds: Sequence[int], controls: Controls | None = None, *, jobs: in
     if jobs <= 1:
         yield (run_chunk(chunk, controls) for chunk in chunks)
         return
-    with multiprocessing.Pool(jobs, _begin) as pool:
+    # Not a fork: this process may have threads (pytest's helpers have), whose locks a fork would inherit held.
+    with multiprocessing.get_context("spawn").Pool(jobs, _begin) as pool:
         yield pool.imap(partial(run_chunk, controls=controls), chunks)

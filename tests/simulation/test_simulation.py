@@ -12,13 +12,13 @@ from tests.simulation.many import Controls, run_many
 from tests.simulation.profile import NAMES
 from tests.simulation.simulation import simulate
 
+pytestmark = pytest.mark.timeout(900)  # a busy machine is no fault
 SEEDS = 1_000
 """More of them: `python -m tests.simulation --seeds 0..100000`."""
 PART = 250
 JOBS = 2
 
 
-@pytest.mark.timeout(900)  # a busy machine is no fault
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_g1_to_g9_hold_whatever_goes_wrong(first: int) -> None:
     with run_many(range(first, first + PART), jobs=JOBS) as chunks:

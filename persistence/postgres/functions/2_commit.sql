@@ -99,11 +99,11 @@ BEGIN
     IF _created > 0 THEN
         INSERT INTO callboard.actor (
             shard, address, kind, version, incarnation, status, reason, state, state_version, last_id, sent, events,
-            summary, bonds
+            summary, bonds, created_at
         )
         SELECT
             a.shard, a.address, a.kind, a.version, a.incarnation, a.status, a.reason, a.state, a.state_version,
-            a.last_id, a.sent, a.events, a.summary, a.bonds
+            a.last_id, a.sent, a.events, a.summary, a.bonds, _now
         FROM (
             SELECT unnest(_actor.shard) AS shard, unnest(_actor.address) AS address, unnest(_actor.kind) AS kind,
                 unnest(_actor.version) AS version, unnest(_actor.incarnation) AS incarnation,

@@ -45,7 +45,7 @@ SELECT
     n.number, n.epoch, n.boot, n.status,
     greatest(callboard.seconds(callboard.clock()) - callboard.seconds(coalesce(h.beat_at, n.ended_at)), 0.0),
     (SELECT count(*) FROM callboard.shard s WHERE s.node = n.number), n.label, n.guest,
-    n.capabilities
+    n.capabilities, callboard.seconds(n.joined_at)
 FROM callboard.node n
 LEFT JOIN callboard.heartbeat h ON h.node = n.number
 WHERE n.status IN ('up', 'draining') OR EXISTS (SELECT 1 FROM callboard.shard s WHERE s.node = n.number)

@@ -141,7 +141,7 @@ SELECT
     n.number, n.epoch, n.boot, n.status,
     greatest(callboard.seconds(callboard.clock()) - callboard.seconds(coalesce(h.beat_at, n.ended_at)), 0.0),
     (SELECT count(*) FROM callboard.shard o WHERE o.node = n.number), n.label, n.guest,
-    n.capabilities
+    n.capabilities, callboard.seconds(n.joined_at)
 FROM callboard.shard s
 JOIN callboard.node n ON n.number = s.node
 LEFT JOIN callboard.heartbeat h ON h.node = n.number
