@@ -22,24 +22,28 @@ CAP_LOOK_SECONDS = 0.5
 CAP_AWAY_SECONDS = 15.0
 """Between two looks while the database is away."""
 
+PAGE = 10_000
+"""Events that are read at once, unless somebody wants fewer."""
+
 Told = Callable[[Recorded], None]
 
 
 class Journal:
     """Reads on in a journal."""
 
-    def __init__(self, store: Store, address: str, told: Told, *, after: int = 0) -> None:
-        """`told` is called with each event beyond `after`."""
+    def __init__(self, store: Store, address: str, told: Told, *, after: int = 0, page: int = PAGE) -> None:
+        """`told` is called with each event beyond `after`. `page`: events of one look, at most."""
         self._store = store
         self._address = address
         self._told = told
         self.seen = after
+        self._page = page
         self._looking = anyio.Lock()
 
     async def look(self) -> bool:
         """Tell what is new; whether there was anything. Several may look at once: each event is told once."""
         async with self._looking:
-            rows = await self._store.journal(self._address, after=self.seen)
+            rows = await self._store.journal(self._address, after=self.seen, limit=self._page)
             for row in rows:
                 self.seen = row.seq
                 self._told(Recorded(row.seq, row.at, row.node, row.type, decode_tagged(row.type, row.body)))

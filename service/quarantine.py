@@ -31,6 +31,8 @@ START_SECONDS = 60.0
 """How long the application may take to open there."""
 GRACE_SECONDS = 5.0
 """How much longer than its limit a trial may take, and how long a process may take to end after its verdict."""
+END_SECONDS = 30.0
+"""How long one that has closed its stdout may take to end: on a busy machine the system takes its time for that."""
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 LENGTH_BYTES = 4
 READY = b"ready"
@@ -117,7 +119,7 @@ class QuarantineProcess:
             return decode_verdict(answer)
         if not limit.cancelled_caught:
             # It has closed its stdout: nearly always by ending.
-            with anyio.move_on_after(GRACE_SECONDS):
+            with anyio.move_on_after(END_SECONDS):
                 return _judge(await process.wait())
         return Overran(trial.seconds)
 

@@ -10,7 +10,6 @@ was probably meant: a setting that is misspelled must not silently be the defaul
 """
 
 import difflib
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +35,11 @@ FILE_KEYS: Mapping[str, str] = {
     "log_level": "log.level",
     "log_json": "log.json",
     "color": "terminal.color",
+    "allow_chaos": "terminal.allow_chaos",
+    "environment": "terminal.environment",
+    "theme": "terminal.theme",
+    "bell": "terminal.bell",
+    "terminal_log": "terminal.log",
 }
 """Every setting that a user can give, with its table and key in the file."""
 
@@ -170,13 +174,11 @@ def read_toml(path: Path | None) -> tuple[dict[str, Any], str]:
     """
     where = path or Path(FILE)
     try:
-        document = tomllib.loads(where.read_bytes().decode("utf-8-sig"))
+        document = _toml(where.read_bytes().decode("utf-8-sig"), where)
     except FileNotFoundError:
         if path is None:
             return {}, str(where)
         raise SettingError(f"{where}: there is no such file") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SettingError(f"{where}: is not TOML: {error}") from None
     except (OSError, ValueError) as error:
         raise SettingError(f"{where}: cannot be read: {error}") from None
     tables = (*SETTING_TABLES, *RULE_TABLES)
@@ -185,6 +187,15 @@ def read_toml(path: Path | None) -> tuple[dict[str, Any], str]:
             likely = meant(table, tables)
             raise SettingError(f"{where}: {table}: there is no such table{likely}; there are {', '.join(tables)}")
     return document, str(where)
+
+
+def _toml(text: str, where: Path) -> dict[str, Any]:
+    import tomllib  # most start where there is no such file
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingError(f"{where}: is not TOML: {error}") from None
 
 
 def meant(given: str, known: Iterable[str], prefix: str = "") -> str:

@@ -20,6 +20,7 @@ from .setting_sources import FILE_KEYS, PREFIX, Layer, configuration_path, envir
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 Color = Literal["auto", "always", "never"]
+Theme = Literal["auto", "dark", "light", "mono", "ansi"]
 DEFAULT = "default"
 
 
@@ -47,6 +48,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: LogLevel = "info"
     log_json: bool = False
     color: Color = "auto"
+    allow_chaos: bool = False
+    """Let the terminal UI kill actors. Where it is said to be false, no command does either."""
+    environment: Annotated[str, Meta(max_length=40)] = ""
+    """What the terminal UI calls the place that this database is for, such as prod-eu. "": the database's name."""
+    theme: Theme = "auto"
+    """Of the terminal UI."""
+    bell: bool = True
+    """Let the terminal UI ring, and count in the terminal's title, when something new waits for somebody."""
+    terminal_log: str = ""
+    """The file that the terminal UI logs to; "": it logs nowhere, as a line on its screen would tear it."""
     principal: str = "unknown"
     """Who acts, as the operating system has it."""
     origins: dict[str, str] = {}
@@ -56,6 +67,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def origin(self, name: str) -> str:
         """Where a setting came from."""
         return self.origins.get(name, DEFAULT)
+
+    def chaos(self, *, unless_said: bool) -> bool:
+        """Whether this terminal may kill actors; `unless_said`: where the setting was not given."""
+        return unless_said if self.origin("allow_chaos") == DEFAULT else self.allow_chaos
 
 
 _EXPECTED: Mapping[str, str] = {
@@ -73,12 +88,17 @@ _EXPECTED: Mapping[str, str] = {
     "log_level": "debug, info, warning or error",
     "log_json": "true or false",
     "color": "auto, always or never",
+    "allow_chaos": "true or false",
+    "environment": "a name of at most 40 characters, such as prod-eu",
+    "theme": "auto, dark, light, mono or ansi",
+    "bell": "true or false",
+    "terminal_log": "the path of a file",
 }
 """Every setting that a user can give, with what it may be."""
 
 SECRET = {"dsn"}
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-_PLAIN = {"name", "health"}
+_PLAIN = {"name", "health", "environment"}
 """Texts that are shown to others, or sent to them: nothing in them may be invisible."""
 _DSN_BEGINS = ("postgresql://", "postgres://", "embedded:")
 

@@ -72,6 +72,14 @@ def trace_lines(trace: Trace, *, from_seq: int = 1, until: int | None = None) ->
     yield from footer(trace, teller.marks)
 
 
+def event_lines(events: Iterable[Recorded]) -> Iterator[Line]:
+    """A few events of a run told by themselves, in order: without when and where, and without what lies between."""
+    teller = Teller()
+    for recorded in events:
+        teller._node = recorded.node
+        yield from teller._told(recorded.event, recorded.at)
+
+
 def footer(trace: Trace, marks: Marks) -> Iterator[Line]:
     """What waits now, where the time went, and what it cost, by model."""
     yield Line("")
@@ -131,6 +139,11 @@ class Teller:
         first = next(lines, Line(f"{recorded.type}"))
         yield Line(lead + first.text, first.style)
         yield from lines
+
+    def brief(self, type: str, event: Any, at: float) -> str:
+        """One event in one line, without when and where; feed the events in order."""
+        told = next(iter(self._told(event, at)), Line(type)).text
+        return told.replace(" after ,", ",").removesuffix(" after ")  # it began before the first that was fed
 
     def _told(self, event: Any, at: float) -> Iterable[Line]:
         match event:

@@ -21,7 +21,7 @@ def fresh_desk(server_dsn: str) -> Iterator[Callable[[], str]]:
         yield copy
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_command_of_a_document_runs_as_written(
     document: str, dsn: str, fresh_desk: Callable[[], str], tmp_path: Path
@@ -74,6 +74,12 @@ def test_a_document_is_one_shell(tmp_path: Path) -> None:
 def test_what_goes_on_in_the_background_is_awaited_used_and_ended(tmp_path: Path) -> None:
     begin = "$ (trap 'exit 7' TERM; echo it serves; while true; do sleep 0.1; done) &"
     assert tried(tmp_path, document(begin, "$ true")) == ["end 0 exits 7"]
+
+
+def test_a_port_that_is_listened_on_is_free_and_the_same_in_every_command(tmp_path: Path) -> None:
+    begin = "$ (echo it serves on 127.0.0.1:8089; exec sleep 600) &"
+    use = ("$ test 127.0.0.1:8089 != 127.0.0.1:$((8000 + 89))", "$ grep 127.0.0.1:8089$ ../said/0.out")
+    assert tried(tmp_path, document(begin, *use, "$ test 127.0.0.1:1 = 127.0.0.1:$((0 + 1))")) == []
 
 
 def test_what_is_ended_by_ctrl_c_gets_one(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from ast import literal_eval
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "examples"
@@ -16,7 +17,7 @@ def run(name: str, *arguments: str, dsn: str = "") -> tuple[int, list[str]]:
         [sys.executable, str(EXAMPLES / name), *arguments],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
         env=environment,
     )
@@ -42,12 +43,12 @@ def test_the_quickstart_needs_nothing_and_shows_its_journal() -> None:
 
 def test_da180_offboarding_retries_waits_for_a_person_and_does_nothing_twice(dsn: str) -> None:
     _, lines = run("offboarding.py", dsn=dsn)
-    assert lines[0].startswith("awaiting_approval - delete_account {'employee': 'sam'} - deleting an account")
-    assert lines[1:] == [
-        "meanwhile: {'revoked': 1, 'transferred': 1}",
-        "completed - Sam is offboarded.",
-        "in the end: {'revoked': 1, 'transferred': 1, 'deleted': 1}",
-    ]
+    waits, meanwhile, completed, end = lines
+    assert waits.startswith("awaiting_approval - delete_account {'employee': 'sam'} - deleting an account")
+    assert completed == "completed - Sam is offboarded."
+    # Two calls were under way at once, so either may have been counted first.
+    assert literal_eval(meanwhile.removeprefix("meanwhile: ")) == {"revoked": 1, "transferred": 1}
+    assert literal_eval(end.removeprefix("in the end: ")) == {"revoked": 1, "transferred": 1, "deleted": 1}
 
 
 def test_da180_a_process_that_kills_itself_after_the_effect_leaves_one_refund(dsn: str, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_da180_a_program_in_the_old_names_runs_after_the_substitutions(
         [sys.executable, str(file)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
         env={**os.environ, **environment},
     )

@@ -30,6 +30,10 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         code = reader_left()
+    if code is None and given[:1] == ["tui"]:
+        from .tui import run_plainly
+
+        code = run_plainly(given[1:])
     if code is None:
         from .app import run_command
 

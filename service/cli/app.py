@@ -10,8 +10,7 @@ import typer
 
 from ...mailbox.errors import leaf
 from . import reader_left, without_typer
-from .errors import misread, report, say
-from .help_texts import command_in, pages
+from .errors import ended_by, misread, report, say
 
 _UNREADABLE = typer.BadParameter.__mro__[2]
 """The root of what a command line that cannot be read raises; Typer has no public name for it."""
@@ -35,6 +34,7 @@ _HOMES = {
     "config": ("config",),
     "doctor": ("doctor",),
     "shell": ("completion",),
+    "tui_command": ("tui",),
 }
 """Module of this folder, and the commands in it."""
 
@@ -84,14 +84,11 @@ def run_command(arguments: list[str]) -> int:
     except typer.Abort:
         return report(KeyboardInterrupt(), as_json=as_json)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last line of defence: every error is said
-        if isinstance(leaf(error), BrokenPipeError):
-            return reader_left()
         if isinstance(error, _UNREADABLE):
             kind, detail = misread(error, _closest)
             say(kind, detail, as_json=as_json)
             return int(kind.code)
-        asked = command_in(arguments, pages())
-        return report(error, as_json=as_json, with_traceback=_wants_traceback(), command=asked)
+        return ended_by(error, arguments, as_json=as_json)
     return code if isinstance(code, int) else 0
 
 
@@ -134,13 +131,3 @@ def _spare_coercion(command: Any, *, with_help: bool) -> None:
             parameter._runtime_param = _AsGiven(parameter)
     for child in getattr(command, "commands", {}).values():
         _spare_coercion(child, with_help=with_help)
-
-
-def _wants_traceback() -> bool:
-    from ...mailbox.errors import SettingError
-    from ..settings import read_settings
-
-    try:
-        return read_settings().log_level == "debug"
-    except SettingError:
-        return False

@@ -291,15 +291,20 @@ def _find(which: str, call: int | None, settings: "Settings") -> "ApprovalView":
 
 
 def _asked(view: "ApprovalView", answer: "Answer", settings: "Settings") -> "Answer":
-    """Show the call to the person in front, and have the sums of money in it typed again."""
+    """Show the call to the person in front, have the sums of money in it typed again, and why it may go, where its risk
+    is high."""
     from dataclasses import replace
 
+    from ..operations.demands import tier_of
     from .render import approval_lines
 
-    if view.status != "pending" or not view.money or not answer.lets_go(view):
+    says_why = answer.status == "approved" and tier_of(view) == "high" and not answer.note.strip()
+    if view.status != "pending" or not answer.lets_go(view) or not (view.money or view.unread or says_why):
         return answer
     print_lines(approval_lines(view), settings.color, to_stderr=True)
     typed = tuple(ask(f"type the amount of {one.field} to let it go:") for one in view.money)
+    typed += tuple(ask(f"type {one.field} letter by letter to let it go:") for one in view.unread)
     if not all(typed):
         raise UsageError(f"approval {view.id}: no amount was typed; nothing was decided")
-    return replace(answer, amounts=typed, expect_digest=answer.expect_digest or view.digest)
+    note = ask("its risk is high; say why it may go:") if says_why else answer.note
+    return replace(answer, amounts=typed, note=note, expect_digest=answer.expect_digest or view.digest)

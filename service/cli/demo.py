@@ -1,10 +1,19 @@
-"""`demo`: the support desk at work. What it does is in `callboard.service.demo`."""
+"""`demo`: the support desk at work. What it does is in `callboard.service.demo`.
 
-from typing import Annotated
+`demonstration_desk` is what `tui --demo` opens: the same desk, kept open for as long as somebody looks.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .options import Dsn, Json
+
+if TYPE_CHECKING:
+    from ..settings import Settings
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,3 +39,27 @@ def demo(
     settings = read_settings(dsn=dsn, nodes=nodes)
     options = DemoOptions(tickets=tickets, nodes=settings.nodes, yes=yes, document=json, dsn=settings.dsn, seed=seed)
     return anyio.run(run_demo, options)
+
+
+@contextmanager
+def demonstration_desk(settings: "Settings") -> "Iterator[Settings]":
+    """These settings, but for the database of a desk at work, which ends with the block; says on stderr how to look
+    around in what it leaves.
+
+    Raises:
+        DeskFailed: it cannot be opened.
+    """
+    import msgspec
+
+    from ..demo.desk import open_desk
+    from .progress import progress
+
+    with ExitStack() as stack:
+        with progress("opening a desk with agents at work"):
+            desk = stack.enter_context(open_desk(settings.dsn))
+        where = desk.dsn if settings.dsn else desk.name
+        yield msgspec.structs.replace(settings, dsn=where, environment=settings.environment or "demo")
+    sys.stderr.write(
+        "The demonstration desk has ended: its agents work no more. What they left stays until the next one is opened; "
+        f"to look around in it:\n  callboard tui --dsn '{desk.name}'\n"
+    )

@@ -166,6 +166,26 @@ def report(error: BaseException, *, as_json: bool, with_traceback: bool = False,
     return int(kind.code)
 
 
+def ended_by(error: BaseException, arguments: list[str], *, as_json: bool = False) -> int:
+    """Say what ended the command of these arguments, unless its reader has left; the exit code."""
+    from . import reader_left
+    from .help_texts import command_in, pages
+
+    if isinstance(e.leaf(error), BrokenPipeError):
+        return reader_left()
+    asked = command_in(arguments, pages())
+    return report(error, as_json=as_json, with_traceback=_wants_traceback(), command=asked)
+
+
+def _wants_traceback() -> bool:
+    from ..settings import read_settings
+
+    try:
+        return read_settings().log_level == "debug"
+    except e.SettingError:
+        return False
+
+
 def say(kind: Kind, detail: str, *, as_json: bool) -> None:
     """One problem, as a line or as an object."""
     detail = " ".join(detail.split())

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ..operations.actors import ActorLine, Inspection
     from ..operations.runs import Operations
+    from ..operations.subtree import Subtree, ToldBelow
     from .times import When
 
 _Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="An actor's address, such as /crm/desk/agent:42.")]
@@ -26,6 +27,14 @@ _Prefix = Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only addresses
 _Kind = Annotated[str, typer.Option("--kind", help="Only actors of this kind, such as run or supervisor.")]
 _Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many.")]
 _Stuck = Annotated[bool, typer.Option("--stuck", help="Only those that stand still, with the reason and what to do.")]
+_Below = Annotated[
+    bool, typer.Option("--below", help="All actors at this address and below it, but for supervisors; / is everything.")
+]
+_Order = Annotated[
+    str,
+    typer.Option("--order", metavar="attention|address", help="Each at a glance: first what needs somebody; or not."),
+]
+_Tree = Annotated[bool, typer.Option("--tree", help="Supervisors and pools, with how many are below and what at.")]
 _OverAge = Annotated[
     float,
     typer.Option("--over-age", min=0.0, metavar="SECONDS", help="--stuck: what is ready for so long counts as stuck."),
@@ -61,6 +70,8 @@ def list_(
     *,
     stuck: _Stuck = False,
     over_age: _OverAge = 60.0,
+    order: _Order = "",
+    tree: _Tree = False,
     kind: _Kind = "",
     limit: _Limit = 50,
     watch: Watch = False,
@@ -70,13 +81,24 @@ def list_(
     json: Json = False,
     jsonl: Jsonl = False,
 ) -> None:
-    """List actors in order of address, each with why it does not move; or those that are stuck, the oldest first."""
+    """List actors in order of address, each with why it does not move; or those that are stuck, the oldest first.
+
+    --order lists them at a glance (a word, what waits, what it does); --tree counts them by supervisor and pool.
+    """
     from ..operations.actors import Inspection, actors_document
     from ..settings import read_settings
+    from .glances import list_at_a_glance, show_tree
     from .inspector_render import actors_table, stuck_lines
     from .watch import Shown, watched
 
     settings = read_settings(dsn=dsn, color=color)
+    shown = Shown(json=json, jsonl=jsonl, watch=watch, time=time)
+    if tree:
+        show_tree(settings, shown, alone=not (stuck or order or kind or prefix))
+        return
+    if order:
+        list_at_a_glance(settings, shown, prefix=prefix, kind=kind, order=order, limit=limit, alone=not stuck)
+        return
 
     async def read(operations: "Operations") -> "tuple[list[ActorLine], bool]":
         inspection = Inspection(operations)
@@ -97,7 +119,6 @@ def list_(
         if not complete:
             note("there are more; --limit shows them")
 
-    shown = Shown(json=json, jsonl=jsonl, watch=watch, time=time)
     watched(read, print_, settings, shown, document=lambda found: actors_document(found[0], complete=found[1]))
 
 
@@ -128,8 +149,11 @@ def show(
     watched(read, print_, settings, shown, document=lambda line: actors_document([line], complete=True))
 
 
-def resume(address: _Address, dsn: Dsn = None, json: Json = False) -> None:
-    """Let a parked, paused or failed actor take messages again."""
+def resume(address: _Address, below: _Below = False, dsn: Dsn = None, json: Json = False) -> None:
+    """Let a parked, paused or failed actor take messages again; with --below all that are paused there."""
+    if below:
+        _ask_below(lambda subtree: subtree.resume(address), dsn, "resume", "told to go on", json=json)
+        return
 
     async def work(inspection: "Inspection") -> None:
         await inspection.resume(address)
@@ -137,8 +161,14 @@ def resume(address: _Address, dsn: Dsn = None, json: Json = False) -> None:
     _ask(work, dsn, address, "resume", "told to go on", json=json)
 
 
-def pause(address: _Address, reason: _Reason = "", dsn: Dsn = None, json: Json = False) -> None:
-    """Let an actor take no more messages until it is resumed."""
+def pause(address: _Address, below: _Below = False, reason: _Reason = "", dsn: Dsn = None, json: Json = False) -> None:
+    """Let an actor take no more messages until it is resumed; with --below all that are active there.
+
+    Supervisors are not paused by --below, and instances of a pool that begin later are not either.
+    """
+    if below:
+        _ask_below(lambda subtree: subtree.pause(address, reason), dsn, "pause", "told to pause", json=json)
+        return
 
     async def work(inspection: "Inspection") -> None:
         await inspection.pause(address, reason)
@@ -174,3 +204,18 @@ def _ask(
         print_json({"schema": "callboard.asked/1", "address": address, "asked": asked})
     else:
         print_line(f"{address}: {said}")
+
+
+def _ask_below(
+    work: "Callable[[Subtree], Awaitable[ToldBelow]]", dsn: str | None, asked: str, said: str, *, json: bool
+) -> None:
+    from ..operations.subtree import Subtree
+
+    told, _ = operate(lambda operations: work(Subtree(operations)), dsn)
+    if json:
+        document = {"address": told.place, "asked": asked, "actors": told.actors, "complete": told.complete}
+        print_json({"schema": "callboard.asked-below/1", **document})
+        return
+    print_line(f"{told.place}: {told.actors} actor(s) {said}")
+    if not told.complete:
+        note("there are more; the same command once more goes on")

@@ -37,6 +37,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("edit", "Change a held call's arguments."),
             ("take-back", "Undo an approval while it is held."),
             ("audit", "Tell who did what, newest first."),
+            ("tui", "Watch actors, decide what waits for a person, and see what happened."),
         ),
     ),
     (

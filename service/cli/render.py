@@ -64,7 +64,7 @@ def print_approvals(found: Sequence[ApprovalView], when: When = utc) -> None:
             _status(one),
             when(one.requested_at),
             one.tool,
-            ", ".join(sum_.shown for sum_ in one.money),
+            ", ".join([*(sum_.text for sum_ in one.money), *(f"{odd.text[:40]}?" for odd in one.unread)]),
             one.reason,
         )
         for one in found
@@ -83,7 +83,7 @@ def print_decided(found: "Sequence[Decided]", when: When = utc) -> None:
             one.did,
             one.approval.id,
             one.approval.tool,
-            ", ".join(sum_.shown for sum_ in one.approval.money),
+            ", ".join(sum_.text for sum_ in one.approval.money),
             f"{one.who} ({one.label})" if one.label else one.who,
             one.outcome,
             one.note,
@@ -116,7 +116,11 @@ def approval_lines(view: ApprovalView, when: When = utc) -> Iterator[Line]:
     if view.kind == "in-doubt":
         yield Line("  in doubt   approve: it did happen; deny: it did not, and is made again", "waits")
     for one in view.money:
-        yield Line(f"  amount     {one.shown}  ({one.field})", "waits")
+        yield Line(f"  amount     {one.text}  ({one.field})", "waits")
+    for odd in view.unread:
+        yield Line(
+            f"  amount?    {odd.text}  ({odd.field}: no sum that can be read; repeat it letter by letter)", "waits"
+        )
     yield Line(f"  digest     {view.digest}")
     yield Line(f"  tool       {view.tool}")
     yield from block(json.dumps(view.arguments, ensure_ascii=False, indent=2))
@@ -132,7 +136,7 @@ def approval_lines(view: ApprovalView, when: When = utc) -> Iterator[Line]:
 
 def _how(view: ApprovalView) -> str:
     """The commands that decide it. Its sums are for a person to repeat, so they are not put into the command."""
-    how = " --amount …" * len(view.money)
+    how = " --amount …" * (len(view.money) + len(view.unread))
     return f"callboard approve {view.id}{how}   or   callboard deny {view.id} --reason …"
 
 

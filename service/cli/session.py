@@ -22,7 +22,8 @@ def with_operations(work: "Callable[[Operations], Awaitable[T]]", settings: Sett
 
     async def session() -> T:
         async with opened_store(settings) as store:
-            return await work(Operations(store, terminal_principal(settings.principal)))
+            who = terminal_principal(settings.principal, chaos=settings.chaos(unless_said=True))
+            return await work(Operations(store, who))
 
     return anyio.run(session)
 

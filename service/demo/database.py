@@ -33,12 +33,13 @@ class DemoDatabase(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_database(dsn: str, port: Port) -> AsyncIterator[DemoDatabase]:
-    """A fresh database on the server of `dsn` (or on the embedded one), with both schemas and the desk's records.
+async def open_database(dsn: str, port: Port, home: Path | None = None) -> AsyncIterator[DemoDatabase]:
+    """A fresh database on the server of `dsn` (or on the embedded one, whose data are under `home`), with both schemas
+    and the desk's records.
 
     Databases of earlier demonstrations that nobody is connected to are dropped first; this one stays.
     """
-    server = dsn or await port.in_thread(ensure, default_root(Path.cwd()))
+    server = dsn or await port.in_thread(ensure, default_root(Path.cwd(), home=home))
     await drop_idle_databases(server, PREFIX)
     name = PREFIX + port.token()[:8]
     fresh = await create_database(server, name)

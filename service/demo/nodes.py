@@ -18,8 +18,8 @@ from callboard.crm.app import OWN_DSN
 from callboard.mailbox.errors import CallboardError
 
 APP = "callboard.crm.app:app"
-START_SECONDS = 30.0
-STOP_SECONDS = 20.0
+START_SECONDS = 90.0
+STOP_SECONDS = 60.0
 
 
 class NodeFailed(CallboardError):

@@ -34,7 +34,7 @@ from .question import answer, ask_about
 from .report import Teller
 
 LOOK_SECONDS = 0.1
-LIMIT_SECONDS = 180.0
+LIMIT_SECONDS = 400.0
 """Bounds every wait of the play; a desk of this size needs a few seconds."""
 
 

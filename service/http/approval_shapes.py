@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Meta
 
 from ...mailbox.errors import UsageError
-from ..operations.currency import currencies_in
 from ..operations.money import read_amount
 from ..operations.views import ApprovalView, moment
 
@@ -25,7 +24,8 @@ class Amount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     value: Annotated[str, Meta(pattern=r"^-?[0-9]{1,40}(\.[0-9]{1,40})?$")]
     """As `money` shows it; a model's arithmetic has sums such as 19.990000000000002 as well."""
-    currency: Annotated[str, Meta(pattern=r"^([A-Z]{3})?$")] = ""
+    currency: Annotated[str, Meta(pattern=r"^([A-Z]{3}|\$|¥|[Kk]r\.?|Rs\.?)?$")] = ""
+    """As `money` shows it: a code, or a sign that several currencies share."""
 
 
 class DecisionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ class EditRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MoneyOut(msgspec.Struct, frozen=True):
-    """A sum in a call's arguments; `currency` is empty where the arguments say none."""
+    """A sum in a call's arguments; `currency` is empty where neither they nor their tool say one."""
 
     field: str
     value: str
@@ -133,8 +133,7 @@ def approval_out(view: ApprovalView) -> ApprovalOut:
 
 
 def _money(view: ApprovalView) -> list[MoneyOut]:
-    codes = currencies_in(view.arguments)
-    return [MoneyOut(one.field, one.shown, codes.get(one.field, "")) for one in view.money]
+    return [MoneyOut(one.field, one.shown, one.currency) for one in view.money]
 
 
 def amounts_of(given: Amount | Sequence[Amount] | None, view: ApprovalView) -> tuple[str, ...]:

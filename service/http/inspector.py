@@ -17,6 +17,7 @@ from ..operations.dead import DeadLetters, Settled, dead_item, dead_letter_docum
 from ..operations.giving_up import GivingUp
 from ..operations.mailboxes import Mailboxes
 from ..operations.message_views import GivenUp, mailboxes_document, message_document
+from ..operations.subtree import Subtree, ToldBelow
 from .desk import Desk, Req, route
 from .inspector_shapes import (
     ActorAccepted,
@@ -32,6 +33,8 @@ from .inspector_shapes import (
     MessageDetail,
     MessagePage,
     NoteRequest,
+    PlaceAccepted,
+    PlaceRequest,
     SettledOut,
     actor_out,
     dead_letter_detail,
@@ -61,6 +64,8 @@ class InspectorRoutes:
         letter, message = "/dead-letters/{number:int}", "/messages/{message_id:int}"
         return [
             route("get", "/actors", self.list_actors, "read"),
+            route("post", "/actors/pause", self.pause_actors, "operate", "not-found", status=202),
+            route("post", "/actors/resume", self.resume_actors, "operate", "not-found", status=202),
             route("get", "/actor", self.get_actor, "read", "not-found"),
             route("post", "/actor/pause", self.pause_actor, "operate", "not-found", status=202),
             route("post", "/actor/resume", self.resume_actor, "operate", "not-found", status=202),
@@ -145,6 +150,36 @@ class InspectorRoutes:
         """
         inspection = Inspection(self.desk.operations(request))
         return await self._asked(request, idempotency_key, data, lambda: inspection.kill(data.address))
+
+    async def pause_actors(
+        self, request: Req, data: JSONBody[PlaceRequest], idempotency_key: Key
+    ) -> Response[PlaceAccepted]:
+        """Let all active actors at a place and below take no more messages until they are resumed.
+
+        Supervisors go on, and instances of a pool that begin later are not paused. No more than 10,000 are told in one
+        go (`complete`).
+        """
+        subtree = Subtree(self.desk.operations(request))
+        return await self._told(request, idempotency_key, lambda: subtree.pause(data.place, data.reason))
+
+    async def resume_actors(
+        self, request: Req, data: JSONBody[PlaceRequest], idempotency_key: Key
+    ) -> Response[PlaceAccepted]:
+        """Let all paused actors at a place and below go on.
+
+        What is parked or has failed is left to be looked at, one by one.
+        """
+        subtree = Subtree(self.desk.operations(request))
+        return await self._told(request, idempotency_key, lambda: subtree.resume(data.place, data.reason))
+
+    async def _told(self, request: Req, key: str, ask: Callable[[], Awaitable[ToldBelow]]) -> Response[PlaceAccepted]:
+        what = request.url.path.rpartition("/")[2]
+
+        async def work() -> PlaceAccepted:
+            told = await ask()
+            return PlaceAccepted(told.place, f"{what}-asked", told.actors, told.complete)
+
+        return await self.desk.once.answered(request, key, self.desk.operations(request).who, work, status=202)
 
     async def _asked(
         self, request: Req, key: str, data: ActorRequest, ask: Callable[[], Awaitable[Any]]

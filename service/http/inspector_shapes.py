@@ -26,6 +26,14 @@ class ActorRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Note = ""
 
 
+class PlaceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`POST /v1/actors/pause` and `resume`."""
+
+    place: Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^/")]
+    """A supervisor, a pool, or an actor, and all below it; `/` for all there are."""
+    reason: Note = ""
+
+
 class NoteRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What settles a dead letter, or gives a message up."""
 
@@ -38,6 +46,17 @@ class ActorAccepted(msgspec.Struct, frozen=True):
 
     address: str
     accepted: str
+
+
+class PlaceAccepted(msgspec.Struct, frozen=True):
+    """A message is in each one's mailbox; it takes it when a node serves it."""
+
+    place: str
+    accepted: str
+    actors: int
+    """So many were told."""
+    complete: bool
+    """false: there are more, which the same request under another key reaches."""
 
 
 class WhyOut(msgspec.Struct, frozen=True):

@@ -98,7 +98,7 @@ class Inspection:
         return [_line(await facts_of(self.store, row.address, row)) for row in rows]
 
     async def actor(self, address: str) -> ActorLine:
-        """One actor, whether it exists yet or has only messages.
+        """One actor, whether it exists yet or has only messages, or dead letters of them.
 
         Raises:
             NotFound: neither. BadAddress.
@@ -177,7 +177,7 @@ class Inspection:
     async def _known(self, address: str) -> Facts:
         row = await self.store.actor(parse(address))
         facts = await facts_of(self.store, address, row)
-        if row is None and not facts.waiting:
+        if row is None and not facts.waiting and not facts.dead:
             raise NotFound(
                 f"no actor at {address} and nothing in its mailbox; `callboard actors` lists those there are"
             )
@@ -198,7 +198,12 @@ class Inspection:
         await self._tell(address, Cancel(by=self.operations.principal, reason=reason), "cancel", reason)
 
     async def kill(self, address: str) -> None:
-        """End this incarnation of an actor now, as a crash would; its supervisor decides. Raises as `actor`."""
+        """End this incarnation of an actor now, as a crash would; its supervisor decides.
+
+        Raises:
+            NotAllowed: also where nothing may be killed (`Principal.chaos`). As `actor`.
+        """
+        self.operations.who.require_chaos()
         await self._tell(address, Kill(by=self.operations.principal), "kill")
 
     async def _tell(self, address: str, message: Message, action: str, note: str = "") -> None:

@@ -19,6 +19,7 @@ from ...mailbox.lane import Lane
 from ...mailbox.message import wire
 from ...persistence.operating import Trail
 from ...persistence.rows import ENDED
+from ...persistence.store import Store
 from .lookup import KIND, run_id_of
 from .mailboxes import Mailboxes
 from .message_views import trail_item
@@ -120,12 +121,12 @@ class DeadLetters:
             NotFound. NotAllowed: reveal takes `operate`.
         """
         self.operations.require("read")
-        letter = await self._letter(number)
+        letter = await letter_of_number(self.store, number)
         if reveal:
             self.operations.require("operate")
             await self.store.note(self.operations.entry("reveal", f"dead-letter:{number}"))
         mailboxes = Mailboxes(self.operations)
-        refusal = await self._refusal(letter)
+        refusal = await refusal_of(self.store, letter)
         return DeadDetail(
             dead_line(letter),
             body_of(letter.envelope.body, reveal=reveal),
@@ -135,12 +136,6 @@ class DeadLetters:
             not refusal,
             refusal,
         )
-
-    async def _letter(self, number: int) -> DeadLetter:
-        letter = await self.store.dead_letter(number)
-        if letter is None:
-            raise NotFound(f"no dead letter {number}; `callboard dead --all` lists them")
-        return letter
 
     async def _requeued(self, letter: DeadLetter) -> int:
         count = 0
@@ -160,11 +155,8 @@ class DeadLetters:
             instead). MailboxFull: later. NotAllowed: without `operate`.
         """
         self.operations.require("operate")
-        letter = await self._letter(number)
-        _require_open(letter)
-        refusal = await self._refusal(letter)
-        if refusal:
-            raise Conflict(refusal)
+        letter = await letter_of_number(self.store, number)
+        await require_settleable(self.store, letter, requeue=True)
         envelope = await self._again(letter)
         entry = self.operations.entry(
             "requeue",
@@ -178,8 +170,8 @@ class DeadLetters:
     async def discard(self, number: int, *, note: str = "") -> Settled:
         """Leave a dead letter for good: it is kept, and counts as settled. Raises as `requeue`."""
         self.operations.require("operate")
-        letter = await self._letter(number)
-        _require_open(letter)
+        letter = await letter_of_number(self.store, number)
+        await require_settleable(self.store, letter, requeue=False)
         entry = self.operations.entry(
             "discard", f"dead-letter:{number}", before=letter.reason, after="discarded", note=_said(letter, note)
         )
@@ -196,10 +188,8 @@ class DeadLetters:
             raise UsageError("which dead letters? give their numbers; `callboard dead` lists them")
         found = []
         for number in dict.fromkeys(numbers):
-            letter = await self._letter(number)
-            _require_open(letter)
-            if requeue and (refusal := await self._refusal(letter)):
-                raise Conflict(refusal)
+            letter = await letter_of_number(self.store, number)
+            await require_settleable(self.store, letter, requeue=requeue)
             found.append(dead_line(letter))
         return found
 
@@ -233,59 +223,73 @@ class DeadLetters:
             failing_seconds=0.0,
         )
 
-    async def _refusal(self, letter: DeadLetter) -> str:
-        """Why a message may not be sent again, and what to do instead; "" where it may."""
-        envelope, what = letter.envelope, f"dead letter {letter.number}"
-        if envelope.recipient.startswith(CLIENT_PREFIX):
-            return f"{what} is the answer to a client that is gone; nobody would read it"
-        if envelope.type.startswith(RUNTIMES_OWN):
-            return (
-                f"{what} is a message of the runtime itself ({envelope.type}), which meant what was so then; "
-                f"say what shall happen now: callboard actors show {envelope.recipient}"
-            )
-        row = await self.store.actor(envelope.recipient)
-        if row is None and await self._is_call(envelope):
-            return await self._of_worker(letter)
-        if row is not None and row.status in ENDED:
-            run = f"; go on from its history: callboard fork {run_id_of(row.address)}" if row.kind == KIND else ""
-            return f"{what}: {row.address} is {row.status} and takes nothing any more{run}"
-        return ""
 
-    async def _is_call(self, envelope: Envelope) -> bool:
-        """Whether a message without an actor at its address is a worker's: it lies where its caller does, and what is
-        known to be handled there made no version of anything."""
-        elsewhere = envelope.shard != shard_of(envelope.recipient)
-        if elsewhere or envelope.started or envelope.type in WORKERS_TYPES:
-            return True
-        turns = await self.store.turns(envelope.recipient, limit=1)
-        return any(turn.version == 0 and turn.outcome == "done" for turn in turns)
-
-    async def _of_worker(self, letter: DeadLetter) -> str:
-        envelope = letter.envelope
-        caller = await self.store.actor(envelope.sender) if envelope.sender else None
-        begun = ", whose effect may have happened" if envelope.started or envelope.deliveries else ""
-        text = (
-            f"dead letter {letter.number} is a call to the worker {envelope.recipient}{begun}; it is made again by "
-            "whoever made it, and through its gate"
-        )
-        if caller is None or caller.kind != KIND:
-            return f"{text}: callboard actors show {envelope.sender or envelope.recipient}"
-        run = run_id_of(caller.address)
-        if caller.status in ENDED or '"failed"' in caller.summary:
-            return f"{text}: callboard fork {run}"
-        return f"{text}: callboard resume {run}, or callboard fork {run}"
+async def letter_of_number(store: Store, number: int) -> DeadLetter:
+    """One dead letter as it is stored. Raises NotFound."""
+    letter = await store.dead_letter(number)
+    if letter is None:
+        raise NotFound(f"no dead letter {number}; `callboard dead --all` lists them")
+    return letter
 
 
-def _fits(letter: DeadLetter, recipient: str, reason: str) -> bool:
-    return letter.envelope.recipient.startswith(recipient) and reason in ("", letter.reason)
-
-
-def _require_open(letter: DeadLetter) -> None:
+async def require_settleable(store: Store, letter: DeadLetter, *, requeue: bool) -> None:
+    """Go on only where it may be settled so. Raises Conflict: it was settled before, or may not be sent again."""
     if letter.settled:
         raise Conflict(
             f"dead letter {letter.number} was {letter.settled} by {letter.settled_by} at {moment(letter.settled_at)}; "
             "it is settled once"
         )
+    if requeue and (refusal := await refusal_of(store, letter)):
+        raise Conflict(refusal)
+
+
+async def refusal_of(store: Store, letter: DeadLetter) -> str:
+    """Why a message may not be sent again, and what to do instead; "" where it may."""
+    envelope, what = letter.envelope, f"dead letter {letter.number}"
+    if envelope.recipient.startswith(CLIENT_PREFIX):
+        return f"{what} is the answer to a client that is gone; nobody would read it"
+    if envelope.type.startswith(RUNTIMES_OWN):
+        return (
+            f"{what} is a message of the runtime itself ({envelope.type}), which meant what was so then; "
+            f"say what shall happen now: callboard actors show {envelope.recipient}"
+        )
+    row = await store.actor(envelope.recipient)
+    if row is None and await is_workers_call(store, envelope):
+        return await _refusal_of_call(store, letter)
+    if row is not None and row.status in ENDED:
+        run = f"; go on from its history: callboard fork {run_id_of(row.address)}" if row.kind == KIND else ""
+        return f"{what}: {row.address} is {row.status} and takes nothing any more{run}"
+    return ""
+
+
+async def is_workers_call(store: Store, envelope: Envelope) -> bool:
+    """Whether a message without an actor at its address is a worker's: it lies where its caller does, and what is
+    known to be handled there made no version of anything."""
+    elsewhere = envelope.shard != shard_of(envelope.recipient)
+    if elsewhere or envelope.started or envelope.type in WORKERS_TYPES:
+        return True
+    turns = await store.turns(envelope.recipient, limit=1)
+    return any(turn.version == 0 and turn.outcome == "done" for turn in turns)
+
+
+async def _refusal_of_call(store: Store, letter: DeadLetter) -> str:
+    envelope = letter.envelope
+    caller = await store.actor(envelope.sender) if envelope.sender else None
+    begun = ", whose effect may have happened" if envelope.started or envelope.deliveries else ""
+    text = (
+        f"dead letter {letter.number} is a call to the worker {envelope.recipient}{begun}; it is made again by "
+        "whoever made it, and through its gate"
+    )
+    if caller is None or caller.kind != KIND:
+        return f"{text}: callboard actors show {envelope.sender or envelope.recipient}"
+    run = run_id_of(caller.address)
+    if caller.status in ENDED or '"failed"' in caller.summary:
+        return f"{text}: callboard fork {run}"
+    return f"{text}: callboard resume {run}, or callboard fork {run}"
+
+
+def _fits(letter: DeadLetter, recipient: str, reason: str) -> bool:
+    return letter.envelope.recipient.startswith(recipient) and reason in ("", letter.reason)
 
 
 def _said(letter: DeadLetter, note: str) -> str:

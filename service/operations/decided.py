@@ -21,6 +21,7 @@ from .runs import Operations
 from .views import ApprovalView, approval_document, approval_view, moment
 
 ACTIONS = ("decide", "sign", "take back")
+MAX_COUNTED = 1_000
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -51,17 +52,29 @@ async def decided(operations: Operations, *, who: str = "", limit: int = 50) -> 
     return [line for line in lines if line is not None]
 
 
+async def decided_since(operations: Operations, since: float) -> tuple[int, int]:
+    """How many words were said on gated calls since then (of the latest `MAX_COUNTED` of each sort), and the number of
+    the newest one's audit row, by which it is seen whether there are others now; 0: there is none."""
+    operations.require("read")
+    count = newest = 0
+    for action in ACTIONS:
+        rows = await operations.store.audit(action=action, limit=MAX_COUNTED)
+        count += sum(row.at >= since for row in rows)
+        newest = max(newest, max((row.number for row in rows), default=0))
+    return count, newest
+
+
 async def _line(store: Store, row: AuditRow, outcomes: "Outcomes") -> Decided | None:
     decision = await store.decision(row.object)
     if decision is None:
         return None
     view = approval_view(decision, run_id_of(decision.run))
     did = {"take back": "taken back", "sign": "signed"}.get(row.action, row.after)
-    outcome = await outcomes.of(view) if did == "approved" else _NO_CALL.get(did, "")
+    outcome = await outcomes.of(view) if did == "approved" else NO_CALL.get(did, "")
     return Decided(row.at, did, row.who, row.label, row.channel, row.note, view, outcome)
 
 
-_NO_CALL = {
+NO_CALL = {
     "denied": "not made; the model was told",
     "expired": "not made: nobody decided in time",
     "superseded": "asked for anew",

@@ -4,22 +4,38 @@ The decision row is the arbiter: whatever is checked here is checked on a row th
 moment, and the store's compare-and-set on status and digest has the last word.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...actors.agent.text import row_text
-from ...mailbox.errors import AlreadyDecided, CallboardError, Conflict, NotFound, StoreUnavailable, UsageError
+from ...mailbox.errors import (
+    AlreadyDecided,
+    CallboardError,
+    Conflict,
+    NotAllowed,
+    NotFound,
+    StoreUnavailable,
+    UsageError,
+)
 from ...persistence.rows import Decision, DecisionStatus, Verdict
 from .argument_paths import with_changes
+from .demands import Demand, demand_of, failed_checks, why_high
 from .lookup import find_run, is_text, run_id_of
-from .money import require_repeated, unread_in
+from .money import require_repeated
 from .runs import Operations
+from .suspect import suspects_in
 from .views import ApprovalView, approval_view, moment
 
 MIN_DIGEST_CHARS = 12
 MAX_NOTE_CHARS = 4_000
 MAX_LABEL_CHARS = 200
+USUAL_REASONS = ("outside of the policy", "needs proof first", "wrong amount", "not our customer")
+MAX_COMMON = 5
+MAX_COMMON_CHARS = 80
+_LATELY = 200
+"""Rows that are looked at for what was said or done lately."""
 
 
 class Expired(AlreadyDecided):
@@ -37,6 +53,11 @@ class Answer:
     """The beginning of the digest of what was looked at."""
     note: str = ""
     label: str = ""
+    key: str = ""
+    """Chosen before it is sent, and kept with it in the audit: by it, `Decisions.arrived` knows this one again."""
+
+    seen_failed: tuple[str, ...] | None = None
+    """Checks that were seen to have failed; an approval is refused where another has meanwhile. None: not said."""
 
     def lets_go(self, view: ApprovalView) -> bool:
         """Whether the call is made after this, or is said to have been made; a call in doubt that did not happen is
@@ -85,8 +106,45 @@ class Decisions:
             rows = await self.store.decisions(run=address, limit=1_000)
         return _view(_meant(rows, run_id_of(address), call, status))
 
-    async def decide(self, given: str, answer: Answer, *, call: int | None = None) -> ApprovalView:
+    def demand(self, view: ApprovalView) -> Demand:
+        """What it takes to approve it, of this principal."""
+        return demand_of(view, self.who)
+
+    async def now_of(self, given: str) -> tuple[ApprovalView, float]:
+        """An approval by its id, whatever became of it, and the store's time. Raises NotFound."""
+        self.who.require("read")
+        row = await self.store.decision(given)
+        if row is None:
+            raise NotFound(f"no approval {given[:80]!r}; `callboard approvals` lists what waits")
+        return _view(row), await self.store.now()
+
+    async def replacement(self, given: str) -> ApprovalView | None:
+        """What is asked in the place of a superseded approval, by its id; None: nothing yet. Raises NotFound."""
+        view, _ = await self.now_of(given)
+        rows = await self.store.decisions(run=view.run_address, limit=1_000)
+        return next((_view(row) for row in reversed(rows) if row.replaces == view.id), None)
+
+    async def arrived(self, given: str, key: str) -> bool:
+        """Whether the answer that was sent with this key was recorded: for whoever sent it and heard nothing."""
+        self.who.require("read")
+        rows = await self.store.audit(object=given, who=self.who.name, limit=_LATELY)
+        return any(row.object == given and row.host.endswith(f"#{key}") for row in rows)
+
+    async def common_reasons(self, tool: str) -> Sequence[str]:
+        """What people said lately when they refused calls of this tool, the most frequent first; then usual ones."""
+        self.who.require("read")
+        said: Counter[str] = Counter()
+        for row in await self.store.decisions(status="denied", limit=_LATELY):
+            if row.tool == tool and row.note.strip() and len(row.note) <= MAX_COMMON_CHARS:
+                said[row.note.strip()] += 1
+        often = [note for note, _ in said.most_common(MAX_COMMON)]
+        return (*often, *(one for one in USUAL_REASONS if one not in often))
+
+    async def decide(
+        self, given: str, answer: Answer, *, call: int | None = None, one_of_many: bool = False
+    ) -> ApprovalView:
         """Decide one gated call; how it is recorded. Where several people have to approve, it is pending until then.
+        `one_of_many`: others are decided by the same word, so this one may need a look of its own.
 
         Raises:
             NotAllowed: without the scope `approve`; or a policy wants somebody else. NotFound, Conflict: as `find`.
@@ -98,17 +156,24 @@ class Decisions:
         view = await self._find(given, call=call)
         await self._require_pending(view)
         _require_digest(view, answer.expect_digest)
+        demand = self.demand(view)
+        if answer.status == "approved":
+            _require_seen(view, answer)
+            _require_met(view, demand, answer.note)
+        if one_of_many and answer.lets_go(view):
+            _require_plain(view)
         if answer.lets_go(view) or answer.amounts:
-            require_repeated(view.money, answer.amounts, unread=unread_in(view.arguments), whose=view.id)
+            require_repeated(view.money, answer.amounts, unread=view.unread, whose=view.id)
         verdict = Verdict(
             view.id,
             answer.status,
             view.digest,
             self.who.name,
             row_text(answer.note, MAX_NOTE_CHARS),
+            demand.hold_seconds,
             label=row_text(answer.label) or self.who.label,
             channel=self.who.channel,
-            host=self.who.host,
+            host=f"{self.who.host}#{answer.key}" if answer.key else self.who.host,
         )
         try:
             return _view(await self.client.decide(verdict))
@@ -118,7 +183,8 @@ class Decisions:
             raise
 
     async def decide_many(self, wanted: Sequence[tuple[str, Answer]]) -> "Outcomes":
-        """Decide several, one after the other; what became of each. One that fails stops none of the others.
+        """Decide several, one after the other; what became of each. One that fails stops none of the others. A call
+        with a text that is not what it looks like (`suspect`) is not let go with others: it wants a look of its own.
 
         Raises:
             StoreUnavailable: of those that come after, nothing is known; to do it all again is safe.
@@ -126,7 +192,7 @@ class Decisions:
         outcomes: Outcomes = []
         for given, answer in wanted:
             try:
-                outcomes.append(Outcome(given, await self.decide(given, answer)))
+                outcomes.append(Outcome(given, await self.decide(given, answer, one_of_many=len(wanted) > 1)))
             except StoreUnavailable:
                 raise
             except CallboardError as error:
@@ -220,6 +286,36 @@ Outcomes = list[Outcome]
 def _require_words(note: str, label: str) -> None:
     if len(note) > MAX_NOTE_CHARS or len(label) > MAX_LABEL_CHARS:
         raise UsageError(f"a note may have {MAX_NOTE_CHARS} characters and a label {MAX_LABEL_CHARS}")
+
+
+def _require_seen(view: ApprovalView, answer: Answer) -> None:
+    """Checks answer when they can, and the digest is of the call alone: a note that was written for something else
+    would do for what a check has found since."""
+    since = [one for one in failed_checks(view) if one not in (answer.seen_failed or ())]
+    if answer.seen_failed is not None and since:
+        raise Conflict(
+            f"approval {view.id}: {', '.join(since)} failed meanwhile; look at it again, nothing was decided"
+        )
+
+
+def _require_plain(view: ApprovalView) -> None:
+    """Nobody looks at each of many as at one alone."""
+    if found := suspects_in(view.arguments):
+        raise UsageError(
+            f"approval {view.id}: {found[0]}; it is not let go with others: look at it "
+            f"(`callboard approvals show {view.id}`) and decide it on its own"
+        )
+
+
+def _require_met(view: ApprovalView, demand: Demand, note: str) -> None:
+    """What policy asks of who approves, beside the sums; who may not at all, where nobody else refuses it."""
+    if demand.refused == "never":
+        raise NotAllowed(f"approval {view.id}: {demand.why}; refuse it, or have it changed with `callboard edit`")
+    if demand.note and not demand.refused and not note.strip():
+        raise UsageError(
+            f"approval {view.id} is of high risk ({why_high(view)}); say in a note why it may go (--note; over HTTP: "
+            f"reason), after a look at it: `callboard approvals show {view.id}`"
+        )
 
 
 def _meant(rows: Sequence[Decision], run_id: str, call: int | None, status: DecisionStatus) -> Decision:

@@ -41,8 +41,11 @@ def holder_of(shard: int, owner: Member | None) -> Holder:
 
 
 async def facts_of(store: Store, address: str, row: ActorRow | None, *, limit: int = LOOKED_AT) -> Facts:
-    """All that is to be known of one actor, whether it exists yet or has only messages."""
+    """All that is to be known of one actor, whether it exists yet or has only messages, or what is left of them."""
     shard, parent = shard_of(address), parent_of(address)
+    waiting = await store.peek(address, limit=limit)
+    # Held calls in a worker's mailbox are decisions of the runs that made them, whichever they are.
+    asker = "" if row is None and any(view.state == "held" for view in waiting) else address
     return Facts(
         address=address,
         shard=shard,
@@ -50,13 +53,14 @@ async def facts_of(store: Store, address: str, row: ActorRow | None, *, limit: i
         row=row,
         supervisor=await store.actor(parent) if parent else None,
         owner=await store.owner(shard),
-        waiting=await store.peek(address, limit=limit),
+        waiting=waiting,
         calls=await store.calls(address, limit=limit),
         timers=await store.timers(address),
         decisions=[
-            *await store.decisions(status="pending", run=address, limit=limit),
-            *await store.decisions(status="approved", run=address, limit=limit),
+            *await store.decisions(status="pending", run=asker, limit=limit),
+            *await store.decisions(status="approved", run=asker, limit=limit),
         ],
+        dead=await store.dead_letters(recipient=address, open_only=True, limit=1) if row is None else (),
     )
 
 

@@ -181,16 +181,22 @@ class Mailboxes:
 
     async def list(self, *, prefix: str = "", order: MailboxOrder = "depth", limit: int = 50) -> MailboxList:
         """Mailboxes with messages: deepest, longest waiting, or by address first. Outside askers' are left out."""
-        self.operations.require("read")
-        boxes = [
-            box
-            for box in _merged(await self.store.mailboxes(prefix=prefix, order=order, limit=MERGED), order)
-            if not box.address.startswith(CLIENT_PREFIX)
-        ]
-        items = [await self._line(box) for box in boxes[:limit]]
-        return MailboxList(items, complete=len(boxes) <= limit)
+        boxes, complete = await self.summaries(prefix=prefix, order=order, limit=limit)
+        return MailboxList([await self.line(box) for box in boxes], complete=complete)
 
-    async def _line(self, box: MailboxSummary) -> MailboxLine:
+    async def summaries(
+        self, *, prefix: str = "", order: MailboxOrder = "depth", limit: int = MERGED
+    ) -> tuple[Sequence[MailboxSummary], bool]:
+        """The same without who serves them and why they wait, which `line` says of one: at the cost of one read,
+        for lists of which only a part is in sight; and whether these are all."""
+        self.operations.require("read")
+        found = await self.store.mailboxes(prefix=prefix, order=order, limit=MERGED)
+        boxes = [box for box in _merged(found, order) if not box.address.startswith(CLIENT_PREFIX)]
+        return boxes[:limit], len(boxes) <= limit and len(found) < MERGED
+
+    async def line(self, box: MailboxSummary) -> MailboxLine:
+        """A mailbox with who serves it, and why it waits."""
+        self.operations.require("read")
         row = await self.store.actor(box.address)
         first = await self.store.peek(box.address, limit=1)
         worker = bool(first) and is_call(first[0], row)

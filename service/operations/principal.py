@@ -31,6 +31,9 @@ class Principal(msgspec.Struct, frozen=True):
     """Of the one who acts: the machine of a terminal, the address of a request."""
     scopes: frozenset[Scope] = ALL_SCOPES
     label: str = ""
+    chaos: bool = True
+    """Whether it may end things as a crash would (`kill`), besides the right to operate. A terminal UI has this where
+    the setting `allow_chaos` says so."""
 
     def require(self, scope: Scope) -> None:
         """Go on only with this right.
@@ -44,7 +47,21 @@ class Principal(msgspec.Struct, frozen=True):
                 f"{self.name} may not do this: it takes the scope {scope!r}, and this principal has: {held}"
             )
 
+    def require_chaos(self) -> None:
+        """Go on only where ending things as a crash would is allowed.
 
-def terminal_principal(name: str, *, channel: Channel = "cli", scopes: frozenset[Scope] = ALL_SCOPES) -> Principal:
+        Raises:
+            NotAllowed: naming the setting.
+        """
+        if not self.chaos:
+            raise NotAllowed(
+                "this place does not allow to kill what runs: the setting allow_chaos does (terminal.allow_chaos in "
+                "callboard.toml, or CALLBOARD_ALLOW_CHAOS); to end an actor in good order, cancel it"
+            )
+
+
+def terminal_principal(
+    name: str, *, channel: Channel = "cli", scopes: frozenset[Scope] = ALL_SCOPES, chaos: bool = True
+) -> Principal:
     """Who sits at this machine. Rights beyond these are the database role's."""
-    return Principal(name, channel, socket.gethostname() or os.uname().nodename, scopes)
+    return Principal(name, channel, socket.gethostname() or os.uname().nodename, scopes, chaos=chaos)

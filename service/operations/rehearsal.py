@@ -15,9 +15,9 @@ from ...persistence.operating import AuditEntry
 from ...persistence.store import Store
 
 _READS = frozenset({
-    "actor", "actors", "audit", "caused", "census", "client_id", "dead_letter", "dead_letters", "decision",
-    "decisions", "feed", "journal", "mailboxes", "message", "now", "owner", "peek", "search", "timers", "tokens",
-    "trail", "turns", "waiting", "calls",
+    "actor", "actors", "alarms", "audit", "calls", "caused", "census", "client_id", "dead_letter", "dead_letters",
+    "decision", "decisions", "feed", "glances", "journal", "mailboxes", "message", "newest", "now", "owner", "peek",
+    "pressing", "search", "tallies", "timers", "tokens", "trail", "trends", "turns", "waiting", "window",
 })  # fmt: skip
 
 

@@ -5,38 +5,36 @@ label is what a principal calls itself, shown beside it and never trusted. What 
 its audit row with it in the same transaction.
 """
 
+from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from ...actors.client import Client
 from ...mailbox.errors import Conflict, MailboxFull, UsageError
 from ...persistence.operating import AuditEntry
-from ...persistence.port import Port
-from ...persistence.rows import ActorRow, MessageView
+from ...persistence.port import Port, RealPort
 from ...persistence.store import Store
-from .lookup import BEGINNINGS, KIND, WAITING, find_run, pool_of, run_id_of
+from .lookup import find_run, pool_of, run_id_of
 from .principal import Principal, Scope
-from .views import Fork, RunLine, RunList, RunView, RunWish, Submitted, Trace, approval_view
+from .run_windows import run_window
+from .views import Fork, RunList, RunView, RunWindow, RunWish, Submitted, Trace, approval_view
 
 if TYPE_CHECKING:
     # What runs are made of is a third of a command's start, and most commands look at no run's inside.
     from ...actors.agent.budget import Budget
     from ...actors.agent.runs import Runs, Verification
     from ...actors.app import App
+    from ...actors.client import Client
 
 NUMBER_SECONDS = 600.0
 """For how long a command leases its client number: there are some thousands, and commands are many and short."""
 SCANNED = 10_000
-"""How many runs a list looks at, at most."""
+"""How many runs a list has, at most."""
+LOOKED_THROUGH = 100_000
+"""How many of the newest are looked at for those that fit."""
 MAX_NOTE_CHARS = 4_000
 """Of what the audit trail keeps of a text; the whole of it is in the run's journal."""
 MAX_FORKS = 100
 """Of a run, so many are named with it."""
-_PAGE = 1_000
-RECORDED = "recorded"
-"""What a list says of a run that no node has taken yet."""
 
 
 class Operations:
@@ -46,7 +44,14 @@ class Operations:
         """`principal`: by its name alone it may do everything, as a library's caller may."""
         self.store = store
         self.who = principal if isinstance(principal, Principal) else Principal(principal)
-        self.client = Client(store, port, number_seconds=NUMBER_SECONDS)
+        self.port: Port = port or RealPort()
+
+    @cached_property
+    def client(self) -> "Client":
+        """By which it speaks to actors. Whoever only looks needs none, and does not load what it is made of."""
+        from ...actors.client import Client
+
+        return Client(self.store, self.port, number_seconds=NUMBER_SECONDS)
 
     @property
     def principal(self) -> str:
@@ -71,26 +76,18 @@ class Operations:
     # --- reading -----------------------------------------------------------------------------------------------
 
     async def runs(self, *, limit: int = 50, status: str = "", wish: RunWish | None = None) -> RunList:
-        """The newest runs, those that fit `wish` (or have that status). Looks at SCANNED runs at most and says so."""
+        """The newest runs, those that fit `wish` (or have that status). Where something is looked for, it looks at
+        LOOKED_THROUGH runs at most and says so."""
         self.require("read")
-        wish = wish or RunWish(status)
-        found: list[RunLine] = []
-        known: set[str] = set()
-        seen, after = 0, ""
-        while seen < SCANNED:
-            page = await self.store.actors(kind=KIND, limit=_PAGE, after=after)
-            found += [line for line in map(_line, page) if wish.fits(line)]
-            known |= {row.address for row in page}
-            seen += len(page)
-            if len(page) < _PAGE:
-                break
-            after = page[-1].address
-        if wish.status in ("", RECORDED):
-            waiting = [view for begin in BEGINNINGS for view in await self.store.waiting(begin, limit=WAITING)]
-            fresh = [_recorded(view) for view in waiting if view.envelope.recipient not in known]
-            found += [line for line in fresh if wish.fits(line)]
-        found.sort(key=lambda line: (-line.started_at, line.run_id))
-        return RunList(found[:limit], complete=seen < SCANNED and len(found) <= limit)
+        found = await run_window(self.store, wish or RunWish(status), limit=limit, look_at=LOOKED_THROUGH)
+        return RunList(found.items[:limit], complete=found.end and len(found.items) <= limit)
+
+    async def run_window(
+        self, wish: RunWish | None = None, *, after: str = "", before: str = "", last: bool = False, limit: int = 100
+    ) -> RunWindow:
+        """A window of the runs that fit `wish`, newest first. Raises as `run_windows.run_window`."""
+        self.require("read")
+        return await run_window(self.store, wish or RunWish(), after=after, before=before, last=last, limit=limit)
 
     async def run(self, given: str) -> RunView:
         """One run; `given` is its id, the unique beginning of it, or its address.
@@ -224,41 +221,3 @@ class Operations:
 def _storable(text: str) -> str:
     """A text as a database can keep it: the message itself carries what this replaces."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-
-
-def _recorded(view: MessageView) -> RunLine:
-    """A run that no node has taken yet, as the message that starts it says."""
-    from ...actors.agent.messages import ForkRun, StartChild, StartRun
-
-    start, address = view.envelope.message(), view.envelope.recipient
-    line = RunLine(run_id_of(address), address, RECORDED, "", started_at=view.sent_at)
-    match start:
-        case ForkRun():
-            goal, origin = str(start.state.get("goal", "")), run_id_of(start.origin)
-            return msgspec.structs.replace(line, goal=goal[:200], origin=origin, requested_by=start.requested_by)
-        case StartChild(start=first) | (StartRun() as first):
-            return msgspec.structs.replace(
-                line, goal=first.goal[:200], requested_by=first.requested_by, agent=first.agent
-            )
-    return line
-
-
-def _line(row: ActorRow) -> RunLine:
-    """A run as its actor's row summarises it; what stops the actor is more to the point than what the run was at."""
-    summary = msgspec.json.decode(row.summary or "{}")
-    stopped = row.status in ("failed", "parked", "paused", "escalated")
-    return RunLine(
-        run_id=run_id_of(row.address),
-        address=row.address,
-        status=row.status if stopped else str(summary.get("status", "running")),
-        goal=str(summary.get("goal", "")),
-        step=int(summary.get("step", 0)),
-        tokens=int(summary.get("tokens", 0)),
-        cost_usd=str(summary.get("cost_usd", "0")),
-        started_at=float(summary.get("started_at", 0.0)),
-        waits_for=str(summary.get("waits_for", "")),
-        origin=str(summary.get("origin", "")),
-        requested_by=str(summary.get("requested_by", "")),
-        agent=str(summary.get("agent", "")),
-        detail=row.reason if stopped else str(summary.get("detail", "")),
-    )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...persistence.rows import ActorStatus, Decision, Signature, editors_of, signatures_of
-from .money import Money, sums_in
+from ...persistence.rows import DECLARED, ActorStatus, Decision, Signature, declared_sums, editors_of, signatures_of
+from .money import Money, Unread, read_sums
 
 if TYPE_CHECKING:
     from ...actors.agent.runs import Recorded
@@ -65,6 +65,20 @@ class RunList(msgspec.Struct, frozen=True):
     complete: bool
 
 
+class RunWindow(msgspec.Struct, frozen=True):
+    """A window of a list of runs, newest first."""
+
+    items: list[RunLine]
+    start: bool = True
+    """There is nothing newer."""
+    end: bool = True
+    """There is nothing older."""
+    cursors: list[str] = []
+    """The place of each of `items`, to go on from; "" of those that no node has taken yet, which come first."""
+    reached: str = ""
+    """Where a search for what fits gave up: the place to go on from; "" where it did not."""
+
+
 class ApprovalView(msgspec.Struct, frozen=True):
     """A gated call, and what was decided of it."""
 
@@ -109,6 +123,10 @@ class ApprovalView(msgspec.Struct, frozen=True):
     """Everybody who has changed the call, the latest last."""
     diff: list[dict[str, Any]] = []
     """What an edit changed."""
+    sums: dict[str, str] = {}
+    """What its tool declared of the sums in the arguments when this was asked: path to unit, such as `USD minor`."""
+    unread: list[Unread] = []
+    """What may be a sum among the arguments and cannot be read beyond doubt; it is repeated letter by letter."""
 
     def open_to(self, name: str) -> bool:
         """Whether this principal may approve it: no policy wants somebody else, and they have not approved before."""
@@ -183,7 +201,9 @@ class Submitted(msgspec.Struct, frozen=True):
 
 def approval_view(row: Decision, run_id: str) -> ApprovalView:
     """A decision row as it is shown."""
-    arguments = msgspec.json.decode(row.arguments)
+    arguments, known = msgspec.json.decode(row.arguments), _list(row.provenance)
+    sums = declared_sums(row.provenance)
+    money, unread = read_sums(arguments, sums)
     return ApprovalView(
         id=row.id,
         run_id=run_id,
@@ -192,7 +212,7 @@ def approval_view(row: Decision, run_id: str) -> ApprovalView:
         kind=row.kind,
         tool=row.tool,
         arguments=arguments,
-        money=sums_in(arguments),
+        money=money,
         digest=row.digest,
         reason=row.reason,
         status=row.status,
@@ -210,11 +230,13 @@ def approval_view(row: Decision, run_id: str) -> ApprovalView:
         hold_seconds=row.hold_seconds,
         release_at=row.release_at,
         can_take_back=row.status == "approved" and bool(row.hold_id),
-        provenance=_list(row.provenance),
+        provenance=[one for one in known if one.get("source") != DECLARED],
         checks=_list(row.checks),
         replaces=row.replaces,
         edited_by=editors_of(row),
         diff=_list(row.diff),
+        sums=sums,
+        unread=unread,
     )
 
 
@@ -275,7 +297,7 @@ def approval_document(view: ApprovalView) -> dict[str, Any]:
     """`callboard.approval/1`."""
     names = ("requested_at", "expires_at", "decided_at", "release_at")
     times = {name: moment(getattr(view, name)) for name in names}
-    money = [{"field": one.field, "value": one.shown} for one in view.money]
+    money = [{"field": one.field, "value": one.shown, "currency": one.currency} for one in view.money]
     signed = [{**msgspec.to_builtins(one), "at": moment(one.at)} for one in view.approved_by]
     more = {"money": money, "approved_by": signed, "missing": view.missing}
     return {"schema": "callboard.approval/1", **msgspec.to_builtins(view), **times, **more}

@@ -12,8 +12,10 @@ import msgspec
 
 from ...actors import bonds
 from ...mailbox.address import parent_of
+from ...mailbox.envelope import DeadLetter
 from ...persistence.rows import ENDED, ActorRow, Decision, Member, MessageView, Timer, signatures_of
 from ..trace_text import duration
+from .redaction import redacted_text
 from .views import barred
 
 Kind = Literal["moves", "waits", "stuck", "ended"]
@@ -55,6 +57,8 @@ class Facts(msgspec.Struct):
     """Soonest first."""
     decisions: Sequence[Decision] = ()
     """Of its held calls, those that wait for a person."""
+    dead: Sequence[DeadLetter] = ()
+    """Where there is no actor: the newest of the open dead letters to it."""
 
 
 def actor_why(facts: Facts) -> Why:
@@ -75,6 +79,14 @@ def actor_why(facts: Facts) -> Why:
         return _head(ready[0], facts)
     if facts.calls:
         return _call(facts.calls, facts)
+    if row is None and facts.dead:
+        letter = facts.dead[0]
+        return Why(
+            "stuck",
+            f"there is no actor here yet; {letter.envelope.type} was given up ({letter.reason}): "
+            f"{redacted_text(letter.detail)}",
+            f"callboard dead show {letter.number}",
+        )
     if row is None:
         return Why("waits", "there is no actor here yet; its first message makes it")
     return _idle(row, facts)

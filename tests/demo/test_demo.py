@@ -8,10 +8,18 @@ import sys
 
 import pytest
 
+from tests.stand import LEASE_SECONDS
+
+ENVIRONMENT = {**os.environ, "CALLBOARD_LEASE_SECONDS": f"{LEASE_SECONDS:g}"}
+
+pytestmark = pytest.mark.timeout(900)
+
 
 def play(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "callboard", "demo", "--dsn", dsn, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=110, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=800, check=False, env=ENVIRONMENT
+    )
 
 
 def test_the_demonstration_ends_with_one_refund_for_the_killed_one_and_says_so_in_one_document(dsn: str) -> None:
@@ -43,7 +51,8 @@ def test_the_demonstration_tells_a_person_who_is_paid_what_and_why_it_asks(dsn: 
 def test_on_a_terminal_only_the_typed_amount_approves(dsn: str, typed: str, refunded: bool) -> None:
     leader, follower = os.openpty()
     command = [sys.executable, "-m", "callboard", "demo", "--dsn", dsn, "--json", "--tickets", "2"]
-    process = subprocess.Popen(command, stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=follower, stdout=pipe, stderr=pipe, env=ENVIRONMENT)
     assert process.stderr is not None
     try:
         shown = b""
@@ -52,7 +61,7 @@ def test_on_a_terminal_only_the_typed_amount_approves(dsn: str, typed: str, refu
             assert piece, shown
             shown += piece
         os.write(leader, (asked[1] if typed == "the amount" else typed.encode()) + b"\n")
-        out, err = process.communicate(timeout=90)
+        out, err = process.communicate(timeout=800)
     finally:
         process.kill()
         process.wait()

@@ -35,9 +35,17 @@ class Bodies:
     def __init__(self, lock: Lock, *, json: bool) -> None:
         self.lock = lock
         self.json = json
+        self._known: dict[int, tuple[Shape, st.SearchStrategy[dict[str, Any]]]] = {}
+        self._values: dict[str, Values] = {}
 
     def of(self, shape: Shape) -> st.SearchStrategy[dict[str, Any]]:
         """Plain bodies of a type."""
+        # Made once: making a strategy takes longer than drawing from it. The shape is kept, and so its id is its own.
+        if id(shape) not in self._known:
+            self._known[id(shape)] = (shape, self._bodies(shape))
+        return self._known[id(shape)][1]
+
+    def _bodies(self, shape: Shape) -> st.SearchStrategy[dict[str, Any]]:
         must = {name: self._value(text) for name, text in shape.fields.items() if not name.endswith("?")}
         may = {name[:-1]: self._value(text) for name, text in shape.fields.items() if name.endswith("?")}
         tags = dict(flag[4:].split("=", 1) for flag in shape.flags if flag.startswith("tag "))
@@ -45,7 +53,9 @@ class Bodies:
         return st.tuples(LATER, fields).map(lambda parts: {**parts[0], **parts[1], **tags})
 
     def _value(self, text: str) -> Values:
-        return self._node(ast.parse(text, mode="eval").body)
+        if text not in self._values:
+            self._values[text] = self._node(ast.parse(text, mode="eval").body)
+        return self._values[text]
 
     def _node(self, node: ast.expr) -> Values:
         match node:

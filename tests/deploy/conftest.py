@@ -13,8 +13,6 @@ import pytest
 
 from callboard import Message
 from callboard.mailbox.address import shard_of
-from callboard.persistence.postgres.database import Database
-from callboard.persistence.postgres.invariants import breaches
 from tests.stand import Stand
 
 KEYS = range(16)
@@ -37,9 +35,10 @@ class Deploy(Stand):
     """A database, and the node processes of this test."""
 
     def start(self, version: str, forgets: str) -> subprocess.Popen[str]:
-        """Start a node of a version."""
+        """Start a node of a version. None of them is ever silent for good, so that no lease should end one."""
         command = [sys.executable, "-m", "callboard", "node", f"tests.deploy.{version}:app"]
-        return self.process(command, CALLBOARD_DSN=self.dsn, DEPLOY_FORGETS=forgets)
+        told = {"CALLBOARD_LEASE_SECONDS": "60", "CALLBOARD_DRAIN_SECONDS": "60"}
+        return self.process(command, CALLBOARD_DSN=self.dsn, DEPLOY_FORGETS=forgets, **told)
 
     async def release(self, version: str, *, forgets: str = "") -> Release:
         """A node of a version, ready."""
@@ -69,9 +68,15 @@ class Deploy(Stand):
         addresses = [f"/deploy/{pool}:{key}" for key in keys or KEYS]
         await self.store.send([await self.client.envelope(one, message) for one in addresses])
 
-    async def handled(self, *, seconds: float = 60) -> None:
+    async def handled(self, *, seconds: float = 180) -> None:
         """Wait until no message is left."""
         await self.until("select 1 where not exists (select from callboard.message)", seconds=seconds)
+
+    async def counters(self, count: int) -> None:
+        """Wait until so many counters have handled something."""
+        await self.until(
+            "select 1 where %s <= (select count(*) from callboard.actor where kind = 'deploy-counter')", count
+        )
 
     async def states(self) -> dict[str, tuple[int, dict[str, Any]]]:
         """(version, plain state) of each counter."""
@@ -92,13 +97,12 @@ class Deploy(Stand):
         assert await self.rows("select 1 from callboard.dead_letter") == []
         assert await self.rows("select id, last_error from callboard.message where failures > 0") == []
         assert await self.rows("select id, outcome from callboard.turn where outcome <> 'done'") == []
-        async with await Database.open(self.dsn) as database:
-            found = await breaches(database)
+        found = await self.breaches()
         assert [breach for breach in found if not (resumed and breach.invariant == "versions")] == []
         assert "Traceback" not in self.logs()
 
 
 @pytest.fixture
-async def deploy(dsn: str, tmp_path: Path) -> AsyncIterator[Deploy]:
-    async with Deploy.open(dsn, tmp_path) as deploy:
+async def deploy(made: str, tmp_path: Path) -> AsyncIterator[Deploy]:
+    async with Deploy.open(made, tmp_path) as deploy:
         yield deploy

@@ -10,6 +10,7 @@ How to write a block, for who writes a document:
 A command has to end with 0, or with the code that its comment names: `$ callboard status   # exits 1: …`. One that
 ends with `&` goes on in the background until the document ends, and the next is begun when it has said that it is
 ready. One whose comment says `until ctrl-C` gets that after some seconds. `make TARGET` is tried with `make -n` only.
+The port of 127.0.0.1 that a command in the background names is another one each time it runs, in all commands.
 
 A document is one shell from its first to its last command, in an empty directory with `docs` and `deploy` in it, and
 with a database of its own in DATABASE_URL, on which the desk has worked: see `stage.py`. The README's is empty.

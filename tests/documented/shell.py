@@ -1,12 +1,16 @@
 """A document's commands in one shell, one after the other, each with its exit code and what it said."""
 
 import os
+import random
+import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +19,19 @@ from .blocks import Command
 ROOT = Path(__file__).resolve().parents[2]
 READY = "ready|serves|listening|http://"
 """What a command in the background says when it is."""
-READY_SECONDS = 60
+READY_SECONDS = 180
 INTERRUPT_SECONDS = 5
-COMMAND_SECONDS = 90.0
+COMMAND_SECONDS = 240.0
+"""More than a command needs on a machine with much else to do, and than the longest `--timeout` of a document."""
 LOOK_SECONDS = 0.2
 ENDED_WELL = (0, 130, 143)
 """How what runs in the background may end, once it is told to."""
+PATIENCE = {"CALLBOARD_LEASE_SECONDS": "60", "CALLBOARD_DRAIN_SECONDS": "120"}
+"""Of the nodes of a document: on a machine that stands still for seconds none takes over from another, and none gives
+its work back."""
+PORTS = range(20_000, 32_000)
+"""Below those that a system gives to connections: one that is free here stays free."""
+_LISTENS = re.compile(r"127\.0\.0\.1:(\d{4,5})\b")
 _PRELUDE = """
 set -a
 make() { command make --no-print-directory -n -C "$CHECKOUT" "$@"; }
@@ -70,8 +81,9 @@ def run_document(commands: Sequence[Command], folder: Path, dsn: str) -> tuple[l
     for name in ("docs", "deploy"):
         if (ROOT / name).exists():
             (work / name).symlink_to(ROOT / name)
-    script = folder / "document.sh"
-    script.write_text(_PRELUDE + "".join(_lines(number, one) for number, one in enumerate(commands)) + _EPILOGUE)
+    script, ports = folder / "document.sh", _ports(commands)
+    lines = "".join(_lines(number, one, ports) for number, one in enumerate(commands))
+    script.write_text(_PRELUDE + lines + _EPILOGUE)
     with (folder / "shell.log").open("w") as log:
         shell = subprocess.Popen(
             ["bash", str(script)],
@@ -113,11 +125,27 @@ def _await(shell: "subprocess.Popen[bytes]", codes: Path) -> None:
             return
 
 
-def _lines(number: int, command: Command) -> str:
-    text = command.text
+def _ports(commands: Sequence[Command]) -> dict[str, str]:
+    """For each port that a command in the background listens on, one that is free: its own may be somebody else's."""
+    asked = {port for one in commands if one.background for port in _LISTENS.findall(one.text)}
+    return dict(zip(sorted(asked), _free_ports(len(asked)), strict=True))
+
+
+def _free_ports(count: int) -> list[str]:
+    found: list[str] = []
+    for port in random.sample(PORTS, 200):
+        with socket.socket() as tried, suppress(OSError):
+            if len(found) < count:
+                tried.bind(("127.0.0.1", port))
+                found.append(str(port))
+    return found
+
+
+def _lines(number: int, command: Command, ports: Mapping[str, str]) -> str:
+    text = _LISTENS.sub(lambda found: f"127.0.0.1:{ports.get(found[1], found[1])}", command.text)
     if command.interrupted:
         quoted = shlex.quote(text)
-        text = f"timeout --preserve-status -s INT -k 20 {INTERRUPT_SECONDS} bash -c {quoted}"
+        text = f"timeout --preserve-status -s INT -k 60 {INTERRUPT_SECONDS} bash -c {quoted}"
     line = f'eval {shlex.quote(text)} >"$SAID/{number}.out" 2>"$SAID/{number}.err" </dev/null; '
     if command.background:
         return f'\n{line}started+=("{number} $!"); await {number} $!; say {number} $?\n'
@@ -128,6 +156,7 @@ def _environment(folder: Path, said: Path, dsn: str) -> Mapping[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("CALLBOARD_")}
     return {
         **kept,
+        **PATIENCE,
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
         "HOME": str(folder / "home"),
         "DATABASE_URL": dsn,

@@ -3,6 +3,7 @@
 `Do.what` of an actor's message:
     ""              count
     sleep SECONDS   leave a row in `began`, sleep, count
+    wait            leave a row in `began`, wait until there is one that says "go", count
     fail            count, then raise: nothing of it may be kept
     exhaust         the first time: raise a MemoryError
 """
@@ -66,6 +67,10 @@ class Counter(Actor[Count], kind="field-counter"):
         if what == "sleep":
             await note(self.dsn, message.what)
             await ctx.port.sleep(float(rest))
+        elif what == "wait":
+            await note(self.dsn, what)
+            while not await is_noted(self.dsn, "go"):
+                await ctx.port.sleep(0.02)
         elif what == "fail":
             raise RuntimeError("told to fail")
         elif what == "exhaust" and not ctx.envelope.losses:
@@ -76,6 +81,12 @@ class Counter(Actor[Count], kind="field-counter"):
     @on
     def worked(self, message: Worked | AskFailed, ctx: Context) -> None:
         self.state.answers += 1
+
+
+class Patient(Counter, kind="field-patient"):
+    """Counts, and takes its time where that failed."""
+
+    retry = RetryPolicy(max_failures=5, first_seconds=3_600, cap_seconds=3_600)
 
 
 class Slow(Worker, kind="field-worker"):
@@ -98,10 +109,18 @@ async def note(dsn: str, what: str) -> None:
         await connection.execute("insert into began (what, pid) values (%s, %s)", [what, os.getpid()])
 
 
+async def is_noted(dsn: str, what: str) -> bool:
+    """Whether there is such a row."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        found = await connection.execute("select 1 from began where what = %s limit 1", [what])
+        return await found.fetchone() is not None
+
+
 @asynccontextmanager
 async def opened(surroundings: Surroundings) -> AsyncIterator[Supervisor]:
-    dsn = surroundings.dsn
-    yield Supervisor("field", (Child(Counter, "counter", pool=True, args=(dsn,)), Child(Slow, "worker", args=(dsn,))))
+    args = (surroundings.dsn,)
+    counters = Child(Counter, "counter", pool=True, args=args), Child(Patient, "patient", pool=True, args=args)
+    yield Supervisor("field", (*counters, Child(Slow, "worker", args=args)))
 
 
 app = App("field", opened, runs="/field/run")

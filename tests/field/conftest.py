@@ -6,15 +6,12 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
 from callboard.mailbox.message import Message
-from callboard.persistence.postgres.database import Database
-from callboard.persistence.postgres.invariants import breaches
 from tests.stand import Stand
 
 from .app import BEGAN, Count, Do
@@ -49,7 +46,7 @@ class Field(Stand):
         row = await self.store.actor(f"/field/counter:{key}")
         return Count() if row is None else msgspec.msgpack.decode(row.state, type=Count)
 
-    async def counted(self, key: object, done: int, *, answers: int = 0, seconds: float = 60) -> Count:
+    async def counted(self, key: object, done: int, *, answers: int = 0, seconds: float = 180) -> Count:
         """Wait until a counter has counted so much."""
         with anyio.fail_after(seconds):
             while True:
@@ -58,11 +55,6 @@ class Field(Stand):
                     return count
                 await anyio.sleep(0.02)
 
-    async def breaches(self) -> list[Any]:
-        """What contradicts the invariants in the tables."""
-        async with await Database.open(self.dsn) as database:
-            return list(await breaches(database))
-
     async def end(self, process: subprocess.Popen[str], sign: signal.Signals) -> int:
         """Send a signal and wait for the end; the exit code."""
         process.send_signal(sign)
@@ -70,6 +62,6 @@ class Field(Stand):
 
 
 @pytest.fixture
-async def field(dsn: str, tmp_path: Path) -> AsyncIterator[Field]:
-    async with Field.open(dsn, tmp_path, BEGAN) as field:
+async def field(made: str, tmp_path: Path) -> AsyncIterator[Field]:
+    async with Field.open(made, tmp_path, BEGAN) as field:
         yield field

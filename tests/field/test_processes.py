@@ -11,19 +11,20 @@ from callboard.actors.system import Cancel
 from callboard.mailbox.errors import StoreUnavailable
 from callboard.mailbox.lane import Lane
 
-from .app import Do
+from .app import Do, note
 from .conftest import Field
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 
 async def test_failure_05_stuck_executing_after_a_kill_is_handled_again_by_another_node(field: Field) -> None:
     await field.node()
     await field.node()
-    await field.do("a", "sleep 1")
+    await field.do("a", "wait")
     [(pid,)] = await field.until("select pid from began")
     field.running(pid).kill()
     await field.until(f"select 1 from began where pid <> {pid}")
+    await note(field.dsn, "go")
     assert (await field.counted("a", 1)).done == 1
     await field.do("a", "")
     assert (await field.counted("a", 2)).done == 2
@@ -33,12 +34,12 @@ async def test_failure_05_stuck_executing_after_a_kill_is_handled_again_by_anoth
 
 
 async def test_failure_06_a_node_that_takes_its_dead_twins_name_is_not_taken_for_it(field: Field) -> None:
-    orphan = await field.node("same-host/1", LEASE_SECONDS="1")
+    orphan = await field.node("same-host/1", LEASE_SECONDS="4")
     await field.do("a", "")
     await field.counted("a", 1)
     orphan.send_signal(signal.SIGSTOP)
     await field.do("a", "sleep 0")
-    await field.node("same-host/1", LEASE_SECONDS="1")
+    await field.node("same-host/1", LEASE_SECONDS="4")
     await field.counted("a", 2)
     orphan.send_signal(signal.SIGCONT)
     await field.do("a", *[""] * 20)
@@ -48,18 +49,27 @@ async def test_failure_06_a_node_that_takes_its_dead_twins_name_is_not_taken_for
 
 
 async def test_failure_07_a_handler_and_a_call_of_five_leases_run_once(field: Field) -> None:
-    # No shorter: a node that a busy machine keeps from beating for a lease is rightly taken over.
-    await field.node(LEASE_SECONDS="1.5", BEAT_SECONDS="0.1")
-    await field.node(LEASE_SECONDS="1.5", BEAT_SECONDS="0.1")
-    await field.do("a", "sleep 7.5")
-    await field.do("b", "work 7.5")
-    await field.counted("a", 1)
-    await field.counted("b", 1, answers=1)
-    assert sorted(await field.rows("select what, count(*) from began group by what")) == [
-        ("sleep 7.5", 1),
-        ("work /field/counter:b", 1),
-        ("worked /field/counter:b", 1),
-    ]
+    await field.node(LEASE_SECONDS="3", BEAT_SECONDS="0.1")
+    await field.node(LEASE_SECONDS="3", BEAT_SECONDS="0.1")
+    lost, attempt = -1, 0
+    names: list[str] = []
+    # A node that a busy machine keeps from beating for a lease is rightly taken over: once more, then. What it had
+    # begun may still leave a row when it wakes, so each time has names of its own.
+    while (now := await _lost_nodes(field)) != lost and attempt < 30:
+        lost, attempt = now, attempt + 1
+        names = [f"sleep 15.{attempt:03}", f"work /field/counter:b{attempt}", f"worked /field/counter:b{attempt}"]
+        await field.do(f"a{attempt}", names[0])
+        await field.do(f"b{attempt}", "work 15")
+        await field.counted(f"a{attempt}", 1)
+        await field.counted(f"b{attempt}", 1, answers=1)
+    counted = "select what, count(*) from began where what = any(%s) group by what"
+    found = sorted(await field.rows(counted, names))
+    assert found == [(name, 1) for name in names], f"{lost} nodes were lost before"
+
+
+async def _lost_nodes(field: Field) -> int:
+    [(count,)] = await field.rows("select count(*) from callboard.node where status = 'dead'")
+    return int(count)
 
 
 async def test_failure_10_a_message_with_its_budget_spent_is_a_dead_letter_and_nothing_else(field: Field) -> None:
@@ -81,13 +91,13 @@ async def test_failure_10_a_message_with_its_budget_spent_is_a_dead_letter_and_n
 
 
 async def test_failure_21_sigterm_with_twenty_calls_running_finishes_or_returns_them_uncharged(field: Field) -> None:
-    await field.node("first", DRAIN_SECONDS="4")
+    await field.node("first", DRAIN_SECONDS="25")
     quick, slow = [f"q{n}" for n in range(10)], [f"s{n}" for n in range(10)]
     for key in quick:
-        await field.do(key, "work 0.5")
+        await field.do(key, "work 2")
     for key in slow:
         await field.do(key, "work 600")
-    await field.until("select 1 from began having count(*) = 20")
+    await field.until("select 1 from began where what like 'work /%%' having count(*) = %s", 20)
     assert await field.end(field.processes[0], signal.SIGTERM) == 3  # work was given back
     assert await field.rows("select count(*) from began where what like 'worked %'") == [(10,)]
     waiting = await field.rows("select failures, losses, held from callboard.message where type = 'field.work'")
@@ -120,16 +130,29 @@ async def test_failure_25_a_listener_that_dies_is_replaced_and_nobody_spins(fiel
         " and pid <> pg_backend_pid()"
     )
     took: list[float] = []
-    for number in range(3, 13):
+    # By the poll alone each takes about a second, however often; a busy machine is quick enough for one of many.
+    while not took or (min(took) >= 0.8 and len(took) < 60):
         began = anyio.current_time()
         await field.do("a", "")
-        await field.counted("a", number)
+        await field.counted("a", 3 + len(took))
         took.append(anyio.current_time() - began)
     assert min(took) < 0.8, "each of them was found by the next poll only"
-    [(before,)] = await field.rows("select sum(xact_commit + xact_rollback) from pg_stat_database")
+    rates: list[float] = []
+    # The server counts late, so that what was done before may count too; a spin would be seen each time.
+    while not rates or (min(rates) >= 100 and len(rates) < 30):
+        rates.append(await _transactions_a_second(field))
+    assert min(rates) < 100, "a hundred transactions a second by an idle node would be a busy spin"
+
+
+async def _transactions_a_second(field: Field) -> float:
+    """Of the test's database, for a while."""
+    look = (
+        "select clock_timestamp(), xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
+    )
+    [(began, before)] = await field.rows(look)
     await anyio.sleep(2)
-    [(after,)] = await field.rows("select sum(xact_commit + xact_rollback) from pg_stat_database")
-    assert after - before < 200, "a hundred transactions a second by an idle node would be a busy spin"
+    [(ended, after)] = await field.rows(look)
+    return float((after - before) / (ended - began).total_seconds())
 
 
 async def test_failure_26_no_commit_carries_a_notify_of_its_own(field: Field) -> None:
@@ -180,10 +203,11 @@ async def test_failure_32_one_bad_message_does_not_block_its_actor(field: Field)
 
 async def test_failure_23_an_exception_is_seen_in_the_tables_and_by_who_looks(field: Field) -> None:
     await field.node()
-    await field.do("a", "fail")
+    await field.client.send("/field/patient:a", Do("fail"))
     await field.until("select 1 from callboard.message where failures > 0")
-    [view] = await field.store.peek("/field/counter:a")
+    [view] = await field.store.peek("/field/patient:a")
     assert "told to fail" in view.envelope.last_error
+    await field.do("a", "fail")
     await field.until("select 1 from callboard.dead_letter")
     [letter] = await field.store.dead_letters()
     assert "told to fail" in letter.detail
@@ -223,8 +247,7 @@ async def test_a_database_restart_and_a_client_outage_lose_no_send(field: Field)
 async def test_a_node_that_is_out_of_memory_drains_and_says_so_to_who_keeps_it_alive(field: Field) -> None:
     node = await field.node()
     await field.do("a", "exhaust", "")
-    with anyio.fail_after(60):
-        assert await anyio.to_thread.run_sync(node.wait, abandon_on_cancel=True) == 70
+    assert await field.ended(node) == 70
     await field.node()
     assert (await field.counted("a", 2)).done == 2
     assert await field.rows("select count(*) from callboard.dead_letter") == [(0,)]

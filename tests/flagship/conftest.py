@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from callboard.actors.agent.runs import Runs
-from tests.stand import Stand
+from tests.stand import LEASE_SECONDS, Stand
 
 LEDGER = """
 create table refund (what text, key text primary key, pid integer, at timestamptz default clock_timestamp());
@@ -29,7 +29,12 @@ class Desk(Stand):
 
     def spawn(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start `tests.flagship.program` in a process of its own."""
-        told = {"DATABASE_URL": self.dsn, "KILL_MARK": str(self.folder / "mark"), **environment}
+        told = {
+            "DATABASE_URL": self.dsn,
+            "KILL_MARK": str(self.folder / "mark"),
+            "LEASE_SECONDS": f"{LEASE_SECONDS:g}",
+            **environment,
+        }
         return self.process([sys.executable, "-m", "tests.flagship.program", *arguments], **told)
 
     async def serve(self, **environment: str) -> subprocess.Popen[str]:
@@ -56,6 +61,6 @@ class Desk(Stand):
 
 
 @pytest.fixture
-async def desk(dsn: str, tmp_path: Path) -> AsyncIterator[Desk]:
-    async with Desk.open(dsn, tmp_path, LEDGER) as desk:
+async def desk(made: str, tmp_path: Path) -> AsyncIterator[Desk]:
+    async with Desk.open(made, tmp_path, LEDGER) as desk:
         yield desk

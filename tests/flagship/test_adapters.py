@@ -8,7 +8,7 @@ from callboard.actors.agent.events import ToolCallCompleted
 
 from .conftest import Desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 FINISHED = {"status": "completed", "answer": "done after 1 answers"}
 ANSWERS = (

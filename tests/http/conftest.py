@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from callboard import InMemoryStore, create_schema
+from callboard import InMemoryStore
 
 pytest.importorskip("litestar")
 
@@ -32,11 +32,10 @@ async def ann(desk: Desk) -> AsyncIterator[Caller]:
 
 
 @pytest.fixture
-async def real(dsn: str) -> AsyncIterator[Desk]:
+async def real(made: str) -> AsyncIterator[Desk]:
     """A desk over PostgreSQL."""
-    await create_schema(dsn)
-    async with postgres_desk(dsn) as made:
-        yield made
+    async with postgres_desk(made) as desk:
+        yield desk
 
 
 @dataclass(frozen=True)
@@ -74,4 +73,4 @@ def server(database: str) -> Iterator[Server]:
         told = json.loads(process.stdout.readline())
         yield Server(told["url"], database, secret, process)
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0

@@ -20,7 +20,7 @@ from callboard.service.operations.tokens import Tokens
 
 POOL = "/agents/run"
 BASE = "http://localhost"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 
 def _model(messages: Sequence[ChatMessage], tools: object, system_prompt: str) -> LLMResponse:

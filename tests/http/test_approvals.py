@@ -72,7 +72,7 @@ async def test_403_for_the_requester_where_a_policy_wants_another_one(desk: Desk
     async with desk.caller(await desk.token("ann-too", principal="ann")) as again:
         problem(await again.decide(one), 403, "not-allowed")  # another token, the same principal
     async with desk.caller(await desk.token("bob")) as bob:
-        assert (await bob.decide(one)).json()["decided_by"] == "bob"
+        assert (await bob.decide(one, reason="looked at it")).json()["decided_by"] == "bob"
 
 
 async def test_two_people_approve_and_the_same_one_not_twice(desk: Desk, ann: Caller) -> None:
@@ -106,7 +106,7 @@ async def test_of_two_at_once_one_wins_and_the_other_learns_who(real: Desk) -> N
 async def test_an_approval_is_taken_back_while_it_is_held_and_not_afterwards(desk: Desk, ann: Caller) -> None:
     run_id = await desk.worked("close 200")
     one = await ann.approval(run_id)
-    held = (await ann.decide(one)).json()
+    held = (await ann.decide(one, reason="the customer called")).json()
     assert held["can_take_back"] and held["release_at"]
     back = await ann.post(f"/v1/approvals/{one['id']}/take-back", {"note": "wait"})
     assert (back.status_code, back.json()["status"], back.json()["approved_by"]) == (200, "pending", [])

@@ -51,10 +51,10 @@ def test_a_token_of_the_command_line_opens_the_server_until_it_is_revoked(databa
             assert made["secret"] not in json.dumps(listed)
             assert token(database, "revoke", "ann")["revoked_at"]
             until(lambda: caller.get("/v1/runs", headers=bearer).status_code == 401, "the door forgets the token")
-        with httpx.stream("GET", f"{url}/livez") as alive:
+        with httpx.stream("GET", f"{url}/livez", timeout=60) as alive:
             assert alive.status_code == 200
         running.send_signal(signal.SIGTERM)
-        assert running.wait(60) == 0
+        assert running.wait(120) == 0
 
 
 def test_sigterm_ends_streams_and_the_server_in_good_order(database: str) -> None:
@@ -68,7 +68,7 @@ def test_sigterm_ends_streams_and_the_server_in_good_order(database: str) -> Non
         assert next(lines) == ": callboard"
         running.send_signal(signal.SIGTERM)
         assert [line for line in lines if line and not line.startswith((":", "id:"))] == []  # and it ends
-        assert running.wait(60) == 0
+        assert running.wait(120) == 0
 
 
 def test_another_address_than_loopback_is_refused_until_a_token_opens_something(dsn: str, server_dsn: str) -> None:

@@ -17,8 +17,8 @@ READ = """
     list_audit list_dead_letters list_mailboxes list_run_events list_runs search_messages stream_events stream_run
 """
 OPERATE = """
-    cancel_actor cancel_run discard_dead_letter discard_message fork_run kill_actor pause_actor quarantine_message
-    requeue_dead_letter resume_actor start_run tell_run
+    cancel_actor cancel_run discard_dead_letter discard_message fork_run kill_actor pause_actor pause_actors
+    quarantine_message requeue_dead_letter resume_actor resume_actors start_run tell_run
 """
 APPROVE = "decide_approval edit_approval take_back_approval"
 SEED = {

@@ -23,9 +23,13 @@ def connected(url: str, head: str, *lines: str) -> socket.socket:
     assert where.hostname and where.port
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    made.settimeout(30)
-    made.connect((where.hostname, where.port))
-    made.sendall("\r\n".join([head, "Host: localhost", *lines, "", ""]).encode())
+    made.settimeout(120)
+    try:
+        made.connect((where.hostname, where.port))
+        made.sendall("\r\n".join([head, "Host: localhost", *lines, "", ""]).encode())
+    except OSError:
+        made.close()  # the other side hung up before it had all: nobody else would close this one
+        raise
     return made
 
 
@@ -121,7 +125,7 @@ def test_a_head_is_bounded_whoever_sends_it(database: str) -> None:
             except (BrokenPipeError, ConnectionResetError):
                 pass  # hung up while it was still being sent
         running.send_signal(signal.SIGTERM)
-        assert running.wait(60) == 0
+        assert running.wait(120) == 0
 
 
 def test_readers_that_take_nothing_do_not_hold_up_the_end(database: str) -> None:
@@ -145,7 +149,7 @@ def test_readers_that_take_nothing_do_not_hold_up_the_end(database: str) -> None
             assert alive.recv(12) == b"HTTP/1.1 200"
         began = time.monotonic()
         running.send_signal(signal.SIGTERM)
-        assert running.wait(60) == 0
-        assert time.monotonic() - began < 25  # the bound of those that are answered is 35
+        assert running.wait(120) == 0
+        assert time.monotonic() - began < 33  # the bound of those that are answered is 35
         for one in readers:
             one.close()

@@ -1,6 +1,7 @@
 """Server-sent events: no gap, nothing twice, for any number of readers, slow or late."""
 
 import json
+import time
 from typing import Any
 
 import anyio
@@ -45,7 +46,7 @@ async def test_a_reader_that_is_cut_off_again_and_again_misses_nothing_and_hears
         for n in range(6):
             often = Listener(f"{url}/v1/events", secret, last)
             group.start_soon(often.follow)
-            await real.worked(f"run {n}")
+            run = await real.worked(f"run {n}")
             await until(lambda often=often: bool(heard(often)))  # type: ignore[misc]
             often.hang_up()
             await until(lambda often=often: often.ended)  # type: ignore[misc]
@@ -53,7 +54,9 @@ async def test_a_reader_that_is_cut_off_again_and_again_misses_nothing_and_hears
             last = often.last
         final = Listener(f"{url}/v1/events", secret, last)
         group.start_soon(final.follow)
-        page, wanted = await real.store.feed(start, limit=5_000), []
+        # The feed tells an event only when none before it can come any more: what it has now may not be all yet.
+        await until(lambda: any(e["event"] == "run.completed" and run in e["data"] for e in steady.heard))
+        page = await real.store.feed(start, limit=5_000)
         wanted = [(one.address, one.seq) for one in page.events]
         await until(lambda: len(got) + len(heard(final)) >= len(wanted) and len(heard(steady)) >= len(wanted))
         final.hang_up()
@@ -80,12 +83,12 @@ async def test_many_readers_cost_one_look_and_types_choose(desk: Desk, monkeypat
             group.start_soon(one.follow)
         await until(lambda: desk.app.state.hub.readers == 21)
         await until(lambda: all(one.last for one in (*readers, choosy)))  # each knows where it begins
-        joined = len(looks)
+        joined, began = len(looks), time.monotonic()
         await desk.worked("hello")
         await until(lambda: all(any(e["event"] == "run.completed" for e in one.heard) for one in (*readers, choosy)))
         assert {one["event"] for one in choosy.heard} == {"run.completed"}
         await until(lambda: len({tuple(heard(one)) for one in readers}) == 1)
-        assert len(looks) - joined < 60  # not one for each reader
+        assert len(looks) - joined < 60 + 2 * (time.monotonic() - began)  # not one for each reader
         for one in (*readers, choosy):
             one.hang_up()
     assert desk.app.state.hub.readers == 0
@@ -188,7 +191,7 @@ async def test_there_are_so_many_streams_and_no_more(desk: Desk, monkeypatch: py
         for one in readers:
             group.start_soon(one.follow)
         await until(lambda: desk.app.state.streams.open == 2)
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             refused = await http.get(f"{url}/v1/events", headers=bearer)
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
             assert refused.json()["type"] == "urn:callboard:problem:too-many-streams"

@@ -37,7 +37,7 @@ class Daemon:
     def get(self, path: str) -> Answer:
         """Ask for a page."""
         try:
-            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            with urllib.request.urlopen(self.url + path, timeout=60) as answer:
                 return Answer(answer.status, json.loads(answer.read()))
         except urllib.error.HTTPError as error:
             with error:
@@ -83,7 +83,7 @@ class Daemon:
 
 @contextmanager
 def daemon(*arguments: str, dsn: str, app: str = APP, **env: str) -> Iterator[Daemon]:
-    """A daemon with two nodes unless said otherwise, and a health server on a free port."""
-    given = ("--nodes", "2", "--drain-seconds", "5", "--health", "127.0.0.1:0", "--json", *arguments)
+    """A daemon with two nodes unless said otherwise, time to drain, and a health server on a free port."""
+    given = ("--nodes", "2", "--drain-seconds", "60", "--health", "127.0.0.1:0", "--json", *arguments)
     with service("daemon", app, *given, dsn=dsn, **env) as process:
         yield Daemon(process)

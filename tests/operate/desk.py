@@ -25,7 +25,7 @@ from callboard.mailbox.message import Message
 from callboard.mailbox.request import Request
 from callboard.persistence.postgres import PostgresStore
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 PROBE, TOOL = "/t/p", "/t/tool"
 
 
@@ -58,7 +58,7 @@ class Remembered(msgspec.Struct):
 class Doer(Actor[Remembered], kind="inspected-doer"):
     """ok, wait (until the test lets go), fail (again and again), reject, park, later (put aside), hold, send, echo."""
 
-    retry = RetryPolicy(max_failures=1_000, first_seconds=30.0, cap_seconds=60.0)
+    retry = RetryPolicy(max_failures=1_000, first_seconds=3_600.0, cap_seconds=7_200.0)
 
     def __init__(self, gate: threading.Event) -> None:
         self.gate = gate

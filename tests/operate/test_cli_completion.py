@@ -10,7 +10,7 @@ import pytest
 
 from callboard.service.cli.completion import candidates, words_of
 from callboard.service.cli.help_texts import pages
-from tests.service.conftest import APP, ROOT, Cli, environment
+from tests.service.conftest import APP, ROOT, Cli, environment, until
 
 NOWHERE = "postgresql://127.0.0.1:1/nothing"
 _BASH = """
@@ -44,6 +44,12 @@ def pressed(line: str, on_path: str, dsn: str = NOWHERE, cwd: Path = ROOT) -> li
     return [one for one in done.stdout.splitlines() if one]
 
 
+def offered(line: str, on_path: str, dsn: str, cwd: Path = ROOT) -> list[str]:
+    """What the database has for it: pressed again where a busy machine was too slow for a key, as a person would."""
+    found: list[str] = until(lambda: pressed(line, on_path, dsn, cwd), f"something is offered for {line!r}")
+    return found
+
+
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -70,12 +76,12 @@ def test_hidden_commands_are_not_offered(on_path: str) -> None:
 def test_bash_completes_runs_approvals_and_actors_that_there_are(on_path: str, cli: Cli, shared: str) -> None:
     run = cli("run", APP, "refund 480.00", "--id", "zebra-1", "--json", dsn=shared).document
     approval = run["approvals"][0]["id"]
-    assert pressed("callboard show zeb", on_path, shared) == ["zebra-1"]
-    assert pressed("callboard replay --json zeb", on_path, shared) == ["zebra-1"]
-    assert pressed("callboard approve ", on_path, shared) == [approval]
+    assert offered("callboard show zeb", on_path, shared) == ["zebra-1"]
+    assert offered("callboard replay --json zeb", on_path, shared) == ["zebra-1"]
+    assert offered("callboard approve ", on_path, shared) == [approval]
     # what bash takes for words ends at a colon, so what is offered goes on behind it
-    assert pressed("callboard actors show /desk/run:zeb", on_path, shared) == ["zebra-1"]
-    assert pressed("callboard actors show /desk/ru", on_path, shared) == ["/desk/run:zebra-1"]
+    assert offered("callboard actors show /desk/run:zeb", on_path, shared) == ["zebra-1"]
+    assert offered("callboard actors show /desk/ru", on_path, shared) == ["/desk/run:zebra-1"]
     assert pressed("callboard take-back ", on_path, shared) == [], "nothing is held that could be taken back"
 
 
@@ -84,12 +90,12 @@ def test_an_id_that_somebody_chose_is_put_into_the_line_as_a_word_and_not_as_a_c
 ) -> None:
     evil = "evil;touch pwned $(touch pwned) `touch pwned` & * ' \" ~ | > pwned"
     assert cli("run", APP, "x", "--id", evil, dsn=database).code == 0
-    [offered] = pressed("callboard tell evil", on_path, database, tmp_path)
+    [word] = offered("callboard tell evil", on_path, database, tmp_path)
     said = subprocess.run(
-        ["bash", "--norc", "-c", f"printf %s {offered}"], capture_output=True, text=True, check=True, cwd=tmp_path
+        ["bash", "--norc", "-c", f"printf %s {word}"], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert said.stdout == evil and not (tmp_path / "pwned").exists()
-    assert words_of(f"callboard tell {offered}")[-1] == evil, "and what was put there is completed again"
+    assert words_of(f"callboard tell {word}")[-1] == evil, "and what was put there is completed again"
 
 
 def test_no_more_than_fifty_names_are_offered(on_path: str, shared: str) -> None:
@@ -102,7 +108,7 @@ def test_no_more_than_fifty_names_are_offered(on_path: str, shared: str) -> None
             "SELECT 'many-' || n, '/desk/run:x', 'c', n, '/desk', 'approval', 't', '{}', 'd', 'r', 'pending', 'u', "
             "now(), 0, '', '' FROM generate_series(1, 120) n"
         )
-        assert len(pressed("callboard approve many-", on_path, shared)) == 50
+        assert len(offered("callboard approve many-", on_path, shared)) == 50
         connection.execute("DELETE FROM callboard.decision WHERE id LIKE 'many-%'")
 
 
@@ -110,7 +116,7 @@ def test_no_more_than_fifty_names_are_offered(on_path: str, shared: str) -> None
 def test_whatever_is_wrong_nothing_is_offered_and_nothing_said(dsn: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "callboard", "complete", "bash", "callboard show "],
-        capture_output=True, text=True, check=False, cwd=ROOT, env=environment(dsn), timeout=60,
+        capture_output=True, text=True, check=False, cwd=ROOT, env=environment(dsn), timeout=200,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -124,7 +130,7 @@ def test_a_server_that_never_answers_is_given_up() -> None:
         dsn = f"postgresql://127.0.0.1:{mute.getsockname()[1]}/x"
         done = subprocess.run(
             [sys.executable, "-m", "callboard", "complete", "bash", "callboard show "],
-            capture_output=True, text=True, check=False, cwd=ROOT, env=environment(dsn), timeout=60,
+            capture_output=True, text=True, check=False, cwd=ROOT, env=environment(dsn), timeout=200,
         )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

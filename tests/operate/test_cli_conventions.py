@@ -12,7 +12,7 @@ from callboard.service.cli.help_texts import pages
 from tests.service.conftest import APP, ROOT, Cli, environment
 
 PAGES = {name: page for name, page in pages().items() if not page["commands"] or page["options"].keys() - {"--help"}}
-WITHOUT_JSON = {"mailbox export"}  # is JSON lines in any case
+WITHOUT_JSON = {"mailbox export", "tui"}  # is JSON lines in any case; is a screen
 WITHOUT_DSN = {name for name in PAGES if name.startswith("eval ")}  # measure, and use no database
 LISTS = {
     "runs", "approvals", "approvals list", "actors", "actors list", "mailbox", "mailbox list", "mailbox peek",

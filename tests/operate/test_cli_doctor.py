@@ -15,7 +15,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from callboard.persistence.postgres import probe
 from callboard.persistence.postgres.probe import Database, Nodes, Rights, Server, look_at
+from callboard.service.cli import checks
 from callboard.service.cli.checks import Finding, facts_of, machine_findings
 from callboard.service.settings import Settings
 from tests.service.conftest import Cli, execute
@@ -31,6 +33,14 @@ WELL = Database(
     notified_in_seconds=0.003,
     problems=[],
 )
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still for a moment makes neither a notification lost nor a clock wrong."""
+    monkeypatch.setattr(probe, "ROUND_TRIP_SECONDS", 60.0)
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 60.0)
+    monkeypatch.setattr(checks, "SKEW_SECONDS", 60.0)
 
 
 def finding(database: Database, check: str, *, embedded: bool = False) -> Finding:
@@ -80,6 +90,7 @@ def test_an_embedded_database_without_tables_is_only_warned_of() -> None:
     assert finding(changed(schema_version=None, rights=None), "schema", embedded=True).status == "warn"
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_healthy_database_is_exit_0_and_found_out_for_real(cli: Cli, database: str) -> None:
     said = cli("doctor", "--json", dsn=database)
     assert said.code == 0, said.out
@@ -125,6 +136,7 @@ def poor_role(database: str) -> Iterator[str]:
         connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_role_without_rights_is_exit_1_and_says_what_to_grant(cli: Cli, poor_role: str) -> None:
     said = cli("doctor", "--json", dsn=poor_role)
     found = {one["check"]: one for one in said.document["checks"]}
@@ -189,7 +201,7 @@ def test_a_small_terminal_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
     import shutil
 
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((60, 15)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((60, 15)))
     with redirect_stdout(_Terminal()):
         [found] = [one for one in machine_findings(Settings(dsn="x"), {"TERM": "xterm"}) if one.check == "terminal"]
     assert found.status == "warn" and "60x15" in found.text and "80x24" in found.next

@@ -22,7 +22,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> _Terminal:
     return found
 
 
-def test_short_work_shows_no_bar(terminal: _Terminal) -> None:
+def test_short_work_shows_no_bar(terminal: _Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AFTER_SECONDS", 600.0)
     with redirect_stderr(terminal), progress("sorting", 3) as advance:
         for _ in range(3):
             advance()
@@ -48,10 +49,10 @@ def test_no_bar_off_a_terminal_or_on_a_dumb_one(kind: str, monkeypatch: pytest.M
     stream = io.StringIO() if kind == "pipe" else _Terminal()
     monkeypatch.setenv("TERM", "dumb" if kind == "dumb" else "xterm")
     monkeypatch.setattr(module, "AFTER_SECONDS", 0.0)
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     with redirect_stderr(stream), progress("verifying runs", 7) as advance:
         advance()
-        assert threading.active_count() == threads, "nothing waits to draw"
+        assert set(threading.enumerate()) <= threads, "nothing waits to draw"
     assert stream.getvalue() == ""
 
 
@@ -67,8 +68,8 @@ def test_an_error_inside_goes_through_and_the_bar_is_gone(terminal: _Terminal, m
 def _wait_until(condition: "object") -> None:
     assert callable(condition)
     pause = threading.Event()
-    for _ in range(3_000):
+    for _ in range(9_000):
         if condition():
             return
         pause.wait(0.01)
-    raise AssertionError("not within 30 s")
+    raise AssertionError("not within 90 s")

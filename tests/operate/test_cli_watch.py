@@ -141,7 +141,7 @@ def test_a_wrong_time_is_said_before_anything_is_read() -> None:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Terminal]:
     found = _Terminal()
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((80, 5)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((80, 5)))
     monkeypatch.setattr(screens, "_clock", lambda: "12:00:00")
     before = signal.getsignal(signal.SIGTERM)
     yield found
@@ -196,7 +196,7 @@ async def test_a_resize_draws_at_once(terminal: _Terminal) -> None:
     import anyio
 
     async with anyio.create_task_group() as group:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             group.start_soon(InPlace(terminal).pause, 3_600.0)
             while signal.getsignal(signal.SIGWINCH) is signal.SIG_DFL:
                 await anyio.lowlevel.checkpoint()

@@ -57,8 +57,9 @@ def test_2_when_the_health_server_would_be_reachable_from_elsewhere_unless_that_
     done = process("daemon", APP, "--health", "0.0.0.0:0", dsn=database)
     assert done.returncode == 2 and "--health-anywhere" in done.stderr
     with service(
-        "daemon", APP, "--health", "0.0.0.0:0", "--health-anywhere", "--nodes", "1", "--json", dsn=database
-    ) as it:
+        "daemon", APP, "--health", "0.0.0.0:0", "--health-anywhere", "--nodes", "1", "--json", "--drain-seconds", "60",
+        dsn=database,
+    ) as it:  # fmt: skip
         assert it.event("health")["url"].startswith("http://0.0.0.0:")
         it.event("ready")
         assert it.end() == 0
@@ -75,18 +76,21 @@ def test_5_when_another_daemon_of_the_name_runs_and_it_is_told_which(database: s
             assert other.process.end() == 0
         it.process.process.kill()
         it.process.wait()
+        held = f"SELECT 1 FROM pg_stat_activity WHERE application_name = '{HOLDER}'"
+        until(lambda: not query(database, held), "the server has noticed")
         with daemon("--name", "desk", "--nodes", "1", dsn=database) as next_one:
             next_one.until_ready()
             assert next_one.process.end() == 0
 
 
-async def _take(dsn: str, ended: Callable[[], object]) -> None:
-    """Be `desk` instead of who is, by cutting it off, until that has left."""
+async def _take(dsn: str, found: Callable[[], object], ended: Callable[[], object]) -> None:
+    """Be `desk` instead of who is, by cutting it off, until that has `found` it out and has left."""
     with anyio.fail_after(WAIT_SECONDS):
         while True:
             execute(dsn, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{HOLDER}'")
             with suppress(Conflict):
                 async with PostgresStore(dsn).instance("desk", "somebody else", RealPort()):
+                    found()
                     await anyio.to_thread.run_sync(ended)
                     return
 
@@ -94,7 +98,8 @@ async def _take(dsn: str, ended: Callable[[], object]) -> None:
 def test_5_when_another_one_took_its_name_while_it_was_cut_off_and_its_nodes_have_drained(database: str) -> None:
     with daemon("--name", "desk", "--nodes", "1", dsn=database) as it:
         it.until_ready()
-        anyio.run(_take, database, it.process.wait)
+        it.tell(signal.SIGSTOP)  # who is cut off does not take the name back before the other one has said who it is
+        anyio.run(_take, database, lambda: it.tell(signal.SIGCONT), it.process.wait)
         assert it.process.wait() == 5
         assert "somebody else" in it.log() and "node drained" in it.log()
 

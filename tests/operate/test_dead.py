@@ -124,6 +124,8 @@ def test_a_dead_call_of_a_worker_is_not_sent_again_and_the_way_out_is_told(desk:
     assert shown["may_requeue"] is False and f"{PROBE}:caller" in shown["refusal"]
     assert "not again:" in run("dead", "show", str(letter["number"])).out
     assert run("dead", "discard", str(letter["number"]), "--yes").code == 0, "it may be left for good"
+    told = letter_for(run, f"{PROBE}:caller")
+    assert told["type"] == "sys.ask_failed", "who made it is told, and has no handler for that"
 
 
 def test_the_runtimes_own_messages_are_not_sent_again(desk: Desk, run: Callable[..., Any]) -> None:

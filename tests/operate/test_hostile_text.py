@@ -33,6 +33,7 @@ ELSEWHERE = {
     "http": "tests/http",
     "init-db": "the schema",
     "node": "a daemon's own",
+    "tui": "tests/tui",
 }
 """Commands that show nothing of anybody's, or are tested elsewhere."""
 
@@ -106,6 +107,8 @@ def test_no_command_obeys_or_forges_a_line_from_hostile_text(
     for run in ("seen", "failing", "held", "denied"):
         goal = ("fail " if run == "failing" else "") + EVIL
         assert look("run", APP, goal, "--id", run, "--stream", codes=(0, 1)).err
+    while not query(dsn, "select 1 from callboard.dead_letter"):
+        look("run", APP, EVIL, "--id", "seen", "--json")  # its node had left before it came to that message
     both("mailbox show", str(ids["scheduled"]), "--reveal")
     both("mailbox show", str(ids["lost"]), "--to", "/evil/lost:1")
     [(held,)] = query(dsn, "select message_id from callboard.decision where id = 'evil.run:held.5'")
@@ -134,7 +137,8 @@ def test_no_command_obeys_or_forges_a_line_from_hostile_text(
         both(command, "held", "--reason", EVIL, codes=(0, 5))
     for command in ("actors pause", "actors resume", "actors kill", "actors cancel"):
         both(command, "/evil/run:held", codes=(0, 2, 4, 5))
-    look("run", APP, EVIL, "--id", "held", "--timeout", "1", codes=(0, 1, 7))
+    look("run", APP, EVIL, "--id", "held", "--timeout", "1", codes=(0, 1, 5, 7))
+    look("run", APP, EVIL, "--id", "seen", "--json")
     for command in ("show", "replay", "record", "verify", "audit"):
         for run in ("seen", "failing", "denied"):
             if command == "record":

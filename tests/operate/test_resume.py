@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.service.conftest import APP, Cli, execute, query
+from tests.service.conftest import APP, Cli, Said, execute, query, until
 
 
 def status(dsn: str, run: str) -> str:
@@ -13,6 +13,18 @@ def stand(cli: Cli, dsn: str, run: str, how: str, reason: str) -> None:
     """A run that waits for a person, and stands as its row is made to say."""
     assert cli("run", APP, "close 7", "--id", run, dsn=dsn).code == 0
     execute(dsn, f"UPDATE callboard.actor SET status = '{how}', reason = '{reason}' WHERE address = '/desk/run:{run}'")
+
+
+def resumed(cli: Cli, dsn: str) -> Said:
+    """What `run` says of run r once its node has read that it shall go on; before, it stands still (5)."""
+    found = list[Said]()
+
+    def goes_on() -> bool:
+        found.append(cli("run", APP, "close 7", "--id", "r", "--json", dsn=dsn))
+        return found[-1].code != 5
+
+    until(goes_on, "it goes on")
+    return found[-1]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +49,7 @@ def test_resume_says_why_it_stood_and_what_it_will_do_and_it_goes_on(
                           "WHERE action = 'resume'")  # fmt: skip
     assert row == [("resume", "/desk/run:r", how, "active", "price list mended", "cli")]
     assert cli("approve", "r", dsn=database).code == 0
-    assert cli("run", APP, "close 7", "--id", "r", dsn=database).code == 0
+    assert resumed(cli, database).code == 0
     assert cli("show", "r", "--json", dsn=database).document["status"] == "completed"
 
 
@@ -52,7 +64,7 @@ def test_a_paused_run_stands_until_it_is_resumed(cli: Cli, database: str) -> Non
     assert document["schema"] == "callboard.standing/1"
     assert (document["run_id"], document["status"], document["asked"]) == ("r", "paused", "resume")
     assert "stock-taking" in document["reason"]
-    assert cli("run", APP, "close 7", "--id", "r", "--json", dsn=database).document["status"] == "completed"
+    assert resumed(cli, database).document["status"] == "completed"
 
 
 def test_a_held_call_is_not_resumed_it_wants_a_decision(cli: Cli, shared: str) -> None:
@@ -78,9 +90,13 @@ def test_what_has_ended_moves_or_has_not_begun_is_refused_with_the_way_out(cli: 
 def test_actors_that_are_no_runs_are_paused_and_resumed_by_address(cli: Cli, database: str) -> None:
     cli("run", APP, "hello", dsn=database)
     assert cli("pause", "/desk", "--reason", "night", dsn=database).code == 0
-    cli("run", APP, "hello", "--timeout", "2", dsn=database)
-    found = cli("actors", "show", "/desk", "--json", dsn=database).document["items"][0]
-    assert found["status"] == "paused"
+
+    def is_paused() -> bool:
+        cli("run", APP, "hello", "--timeout", "2", dsn=database)
+        found = cli("actors", "show", "/desk", "--json", dsn=database).document["items"][0]
+        return bool(found["status"] == "paused")
+
+    until(is_paused, "a node has read it")
     said = cli("resume", "/desk", "--reason", "morning", dsn=database)
     assert said.code == 0 and "/desk was paused" in said.out and "night" in said.out
 

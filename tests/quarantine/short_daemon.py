@@ -9,7 +9,8 @@ from callboard.service.daemon import Daemon
 from callboard.service.logs import configure_logging
 from callboard.service.settings import read_settings
 
-STUCK_SECONDS = 4.0
+STUCK_SECONDS = 15.0
+"""A busy machine keeps a node from turning for some seconds, and that is no reason to end it."""
 
 
 def main() -> int:

@@ -1,8 +1,10 @@
 """Real processes that handlers end: the message is found out and goes, its neighbours do not notice."""
 
+import itertools
 import os
 import signal
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.quarantine.conftest import NODES, Boxes, is_alive, wait_until
 MOST_DEATHS = 2 + NODES
 """Two losses make a suspect; and while one death is being reported, the message may have come to another node."""
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.parametrize("how", ["exit", "segfault", "sys.exit"])
@@ -37,7 +39,12 @@ def test_g6_a_handler_that_ends_its_process_ends_as_a_dead_letter_and_its_neighb
             assert handled == [f"{n}" for n in range(40) if n % 10 == number]
         assert [boxes.contents(f"n{number}").answers for number in range(3)] == [[f"long {n}"] for n in range(3)]
         assert len(boxes.dead()) == 1
-        assert boxes.noted("deaths", "culprit") == daemon.deaths() + 1, "each but the last one ended a node"
+        # What has become of a message may be known before the last death of a node has been logged.
+        tried = f"message {letter.envelope.id} ({letter.envelope.type}) is tried in quarantine"
+        each = "each death was one of a node, or of a trial"
+        wait_until(
+            lambda: boxes.noted("deaths", "culprit") == daemon.deaths() + daemon.log().count(tried) > 0, each, daemon
+        )
         assert daemon.deaths() <= MOST_DEATHS
         assert daemon.end() == 0
 
@@ -76,16 +83,16 @@ def test_g8_a_kill_every_second_dead_letters_nothing_and_charges_no_failure(boxe
     with boxes.daemon() as daemon:
         killed: set[int] = set()
         pause = threading.Event()
-        for second in range(10):
+        # A busy machine is slow to start the nodes that are killed next: the storm lasts until it was one.
+        for second in itertools.takewhile(lambda second: second < 10 or len(killed) < 3, itertools.count()):
             for number in range(20):
                 sent[f"n{number}"].append(f"{second}.{number}")
             boxes.put((f"n{n}", Put(f"{second}.{n}", ("wait", "call:wait", "", "call:")[n % 4])) for n in range(20))
             pause.wait(1.0)
-            victim = next((pid for pid in reversed(daemon.pids()) if is_alive(pid)), None)
+            victim = next((pid for pid in reversed(daemon.pids()) if pid not in killed and is_alive(pid)), None)
             if victim is not None:
                 os.kill(victim, signal.SIGKILL)
                 killed.add(victim)
-        assert len(killed) >= 3, "the storm was no storm"
         wait_until(lambda: boxes.waiting() == 0, "all is done", daemon)
         assert boxes.dead() == []
         for key, texts in sent.items():
@@ -102,7 +109,8 @@ def test_g8_the_loss_of_a_host_charges_nobody(boxes: Boxes) -> None:
         wait_until(lambda: boxes.noted("calls") >= 3, "the long calls have begun", daemon)
         daemon.kill()
         for pid in daemon.pids():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has noticed already that it is alone
+                os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not any(is_alive(pid) for pid in daemon.pids()), "all of it is gone", daemon)
         assert boxes.charged() == 0
     (boxes.folder / "go").touch()
@@ -114,7 +122,7 @@ def test_g8_the_loss_of_a_host_charges_nobody(boxes: Boxes) -> None:
 
 
 def test_g8_a_drain_charges_nobody(boxes: Boxes) -> None:
-    with boxes.daemon() as daemon:
+    with boxes.daemon(drain_seconds=1) as daemon:
         boxes.put([("n1", Put("long", "call:long"))])
         wait_until(lambda: boxes.noted("calls") >= 1, "the long call has begun", daemon)
         assert daemon.end() == 3, "the call does not end, so that it is given back"
@@ -128,6 +136,8 @@ def test_rule_11_a_node_whose_loop_stands_still_is_replaced_and_what_stopped_it_
         assert "its loop stands still" in daemon.log()
         wait_until(lambda: all(boxes.contents(f"n{n}").handled == ["x"] for n in range(20)), "others go on", daemon)
         assert boxes.contents("bad").handled == [] and boxes.dead() == []
+        still = "its loop stands still"
+        wait_until(lambda: daemon.log().count(still) == daemon.deaths(), "each end was logged", daemon)
         deaths = daemon.deaths()
         assert deaths <= MOST_DEATHS
         boxes.put([("n1", Put("y"))])

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from tests.quarantine.boxes import Put
@@ -30,8 +31,9 @@ def kill_last_caller(boxes: Boxes) -> None:
     os.kill(last_caller(boxes), signal.SIGKILL)
 
 
+@pytest.mark.timeout(900)
 def test_without_daemon_and_database_all_its_processes_end(boxes: Boxes, server_dsn: str) -> None:
-    with boxes.daemon() as daemon:
+    with boxes.daemon(drain_seconds=1) as daemon:
 
         def alive() -> list[int]:
             """Nodes, and what they have started; a new node is known once what it announces has been read."""

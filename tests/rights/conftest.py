@@ -7,16 +7,15 @@ import pytest
 from callboard.crm.load import load
 from callboard.crm.schema import install
 from callboard.crm.small_desk import read_small_desk
-from callboard.persistence.postgres import create_roles, create_schema
+from callboard.persistence.postgres import create_roles
 from callboard.persistence.postgres.database import Database
 
 
 @pytest.fixture
-async def owner(dsn: str) -> AsyncIterator[Database]:
+async def owner(made: str) -> AsyncIterator[Database]:
     """The database, as the owner of everything in it."""
-    await create_schema(dsn)
-    await create_roles(dsn)
-    async with await Database.open(dsn) as database:
+    await create_roles(made)
+    async with await Database.open(made) as database:
         await install(database)
         await load(database, read_small_desk())
         yield database

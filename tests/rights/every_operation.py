@@ -19,9 +19,10 @@ from callboard.service.operations.principal import Principal
 from callboard.service.operations.runs import Operations
 
 READS = {
-    "actor", "actors", "audit", "calls", "caused", "census", "client_id", "dead_letter", "dead_letters", "decision",
-    "decisions", "feed", "handled", "journal", "mailboxes", "message", "now", "overhear", "owner", "peek", "receive",
-    "search", "timers", "tokens", "trail", "turns", "waiting",
+    "actor", "actors", "alarms", "asking", "audit", "calls", "caused", "census", "changes", "client_id",
+    "dead_letter", "dead_letters", "decision", "decisions", "decisions_of", "feed", "glances", "handled", "journal",
+    "mailboxes", "message", "newest", "now", "overhear", "owner", "peek", "pressing", "receive", "search",
+    "tallies", "timers", "tokens", "trail", "trends", "turns", "waiting", "window",
 }  # fmt: skip
 """Of a store. Whatever else it has, or will have, writes until somebody says here that it does not."""
 

@@ -113,7 +113,7 @@ async def test_the_desk_connects_its_tools_as_the_user_of_crm_dsn(
             port.spawn(group, node.run, name="node")
             operations = Operations(store, "dana")
             await operations.submit(app, "Work ticket T-0001.", run_id="T-0001")
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 while not (await operations.run("T-0001")).state.finished:  # noqa: ASYNC110 - a node's work
                     await anyio.sleep(0.05)
             node.stop()

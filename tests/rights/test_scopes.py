@@ -8,7 +8,7 @@ import pytest
 from callboard import PostgresStore
 from callboard.crm.app import app
 from callboard.mailbox.errors import NotAllowed
-from callboard.persistence.operating import MessageSearch
+from callboard.persistence.operating import MailboxSummary, MessageSearch
 from callboard.persistence.postgres import create_roles
 from callboard.persistence.postgres.roles import READER
 from callboard.persistence.store import Store
@@ -26,22 +26,27 @@ APPROVAL = "crm.desk.agent:T-0001.5"
 WAITING = "/crm/desk/agent:T-0011"
 SAMPLES: dict[str, Any] = {
     "address": "/crm/desk/agent:T-0001",
+    "addresses": ["/crm/desk/agent:T-0001", "/crm/desk/agent:T-0011"],
     "Mailboxes.address": WAITING,
     "answer": Answer("approved", ("138.03",)),
     "app": app,
+    "box": MailboxSummary(WAITING, 130, 1, 1, 0, 0, 0, 0, 1.0, 0),
     "causation": 1,
     "changed": {"amount_cents": 5_000},
     "Decisions.given": APPROVAL,
     "given": "T-0001",
     "goal": "Work ticket T-0012.",
+    "key": "dec_0",
     "name": "dashboard",
     "number": 1,
+    "place": "/crm",
     "numbers": [1],
     "reason": "not now",
     "recipient": "/crm/desk/agent:T-0001",
     "requeue": True,
     "scopes": ["read"],
     "text": "the customer has called again",
+    "tool": "issue_refund",
     "wanted": MessageSearch(recipient="/crm/desk"),
     "Decisions.wanted": [(APPROVAL, Answer("approved", ("138.03",)))],
     "wish": Answer("denied"),
@@ -100,6 +105,7 @@ async def test_these_are_the_changes_that_there_are(store: Store) -> None:
         "Operations.submit", "Operations.tell", "Operations.fork", "Operations.cancel",
         "Decisions.decide", "Decisions.decide_many", "Decisions.take_back", "Decisions.edit",
         "Inspection.resume", "Inspection.pause", "Inspection.cancel", "Inspection.kill",
+        "Subtree.pause", "Subtree.resume",
         "DeadLetters.requeue", "DeadLetters.discard", "GivingUp.discard", "GivingUp.quarantine",
         "Tokens.create", "Tokens.revoke",
     }  # fmt: skip

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 import psycopg
 import pytest
 
-from callboard.persistence.postgres import create_schema
 from callboard.service.cli.app import run_command
 from tests.made_database import made_database
+from tests.patience import patient as patient  # noqa: PLC0414 - a fixture
+from tests.stand import LEASE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = "tests.service.desk_app:app"
@@ -64,9 +64,11 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 def environment(dsn: str = "") -> dict[str, str]:
-    """A clean one for a process of ours."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("CALLBOARD_") and k != "DATABASE_URL"}
-    return {**kept, **({"CALLBOARD_DSN": dsn} if dsn else {}), "PYTHONUNBUFFERED": "1"}
+    """A clean one for a process of ours: also without the size of a terminal, which would go before that of its own."""
+    others = ("DATABASE_URL", "COLUMNS", "LINES")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("CALLBOARD_") and k not in others}
+    given = {"CALLBOARD_LEASE_SECONDS": f"{LEASE_SECONDS:g}", "PYTHONUNBUFFERED": "1"}
+    return {**kept, **given, **({"CALLBOARD_DSN": dsn} if dsn else {})}
 
 
 def process(*arguments: str, dsn: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
@@ -118,10 +120,9 @@ class _Piped:
 
 
 @pytest.fixture
-def database(dsn: str) -> str:
+def database(made: str) -> str:
     """A database of this test alone, with the schema."""
-    anyio.run(create_schema, dsn)
-    return dsn
+    return made
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,7 @@ def test_show_says_what_is_waited_for(cli: Cli, shared: str, held: str) -> None:
     assert document["schema"] == "callboard.run/1"
     assert document["why_still"].startswith("waits for people")
     [approval] = document["approvals"]
-    assert approval["money"] == [{"field": "amount_cents", "value": "129.00"}]
+    assert approval["money"] == [{"field": "amount_cents", "value": "129.00", "currency": ""}]
     text = cli("show", held, dsn=shared).out
     assert "129.00" in text and approval["digest"] in text
 

@@ -11,7 +11,7 @@ import pytest
 
 from callboard.service.notify import Notifier
 from tests.service.conftest import APP
-from tests.service.test_daemon import service
+from tests.service.test_daemon import PATIENT, service
 
 PID = os.getpid()
 
@@ -106,7 +106,7 @@ def test_a_daemon_says_ready_when_its_first_node_serves_beats_and_says_that_it_s
     manager: Manager, database: str
 ) -> None:
     told = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "200000"}
-    with service("daemon", APP, "--nodes", "1", "--json", dsn=database, **told) as daemon:
+    with service("daemon", APP, "--nodes", "1", "--json", *PATIENT, dsn=database, **told) as daemon:
         before = manager.hears_until("READY=1")
         assert any(text.startswith("STATUS=1 of 1 serve") for text in before) and "WATCHDOG=1" in before
         daemon.event("ready")  # the node has said so before

@@ -15,6 +15,7 @@ from tests.service.conftest import APP, Cli, query
 
 T = TypeVar("T")
 YES = Answer("approved")
+NOTED = Answer("approved", note="looked at it")
 
 
 def as_(principal: str, dsn: str, work: Callable[[Decisions], Awaitable[T]]) -> T:
@@ -73,7 +74,9 @@ def test_who_asked_may_not_approve_is_exit_4_and_says_so(cli: Cli, shared: str) 
     assert document["checks"] == [{"check": "customer_is_gone", "ok": False, "detail": "the customer still waits"}]
     text = cli("approvals", "show", approval, dsn=shared).out
     assert "not by" in text and "NOT customer_is_gone the customer still waits" in text
-    assert as_("ann", shared, lambda decisions: decisions.decide(approval, YES)).status == "approved"
+    with pytest.raises(UsageError, match=r"is of high risk .failed: customer_is_gone.; say in a note why"):
+        as_("ann", shared, lambda decisions: decisions.decide(approval, YES))
+    assert as_("ann", shared, lambda decisions: decisions.decide(approval, NOTED)).status == "approved"
 
 
 # --- taking back ------------------------------------------------------------------------------------------------
@@ -82,6 +85,9 @@ def test_who_asked_may_not_approve_is_exit_4_and_says_so(cli: Cli, shared: str) 
 def test_an_approval_is_taken_back_within_its_hold(cli: Cli, shared: str) -> None:
     run, approval = held(cli, shared, "close 200")
     said = cli("approve", approval, dsn=shared)
+    why = "is of high risk (policy tool+slow); say in a note why it may go (--note"
+    assert said.code == 2 and why in said.one_line()
+    said = cli("approve", approval, "--note", "the customer called", dsn=shared)
     assert said.code == 0 and f"callboard take-back {approval} undoes it until" in said.out
     document = shown(cli, shared, approval)
     assert document["can_take_back"] is True and document["hold_seconds"] == 600.0
@@ -91,7 +97,8 @@ def test_an_approval_is_taken_back_within_its_hold(cli: Cli, shared: str) -> Non
     assert shown(cli, shared, approval)["status"] == "pending"
     again = cli("take-back", approval, dsn=shared)
     assert again.code == 5 and "no approval to take back" in again.one_line()
-    rows = query(shared, f"SELECT label, action, before, after, note FROM callboard.audit WHERE object = '{approval}'")
+    kept = f"FROM callboard.audit WHERE object = '{approval}' ORDER BY number"
+    rows = query(shared, f"SELECT label, action, before, after, note {kept}")
     assert rows[-1] == ("desk", "take back", "approved", "pending", "wrong ticket")
     go_on(cli, shared, "close 200", run)
     assert "TAKEN BACK" in cli("replay", run, dsn=shared).out

@@ -4,7 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.conftest import APP, Cli
+from tests.service.conftest import APP, Cli, until
+
+
+def until_begun(cli: Cli, dsn: str, fork: str) -> None:
+    """Be a node until a fork has begun: one goes when its own run has ended, perhaps before it came to the fork."""
+
+    def begun() -> bool:
+        assert cli("run", APP, "hello", dsn=dsn).code == 0
+        listed = {line["run_id"]: line for line in cli("runs", "--json", dsn=dsn).document["items"]}
+        return str(listed[fork]["status"]) in ("awaiting_approval", "completed")
+
+    until(begun, "the fork begins")
 
 
 def test_a_run_is_forked_at_an_event_and_the_list_says_where_it_comes_from(cli: Cli, shared: str) -> None:
@@ -59,8 +70,7 @@ def test_af10_new_runs_have_the_budget_of_the_file(
 def test_a_replay_of_a_fork_says_what_it_is(cli: Cli, shared: str) -> None:
     origin = cli("run", APP, "refund 20.00", "--json", dsn=shared).document["run_id"]
     fork = cli("fork", origin, "--at", "1", "--note", "what if", "--json", dsn=shared).document["run_id"]
-    cli("run", APP, "hello", dsn=shared)
-    cli("run", APP, "refund 20.00", dsn=shared)
+    until_begun(cli, shared, fork)
     said = cli("replay", fork, dsn=shared)
     assert f"forked from /desk/run:{origin} at its event 1" in said.out and "what if" in said.out
     assert f"held if asked for again: call 1 of run {origin}" in said.out
@@ -70,6 +80,6 @@ def test_a_replay_of_a_fork_says_that_its_origin_was_at_work(cli: Cli, shared: s
     cli("run", APP, "refund 80.00", "--id", "waits", dsn=shared)
     assert cli("show", "waits", "--json", dsn=shared).document["status"] == "awaiting_approval"
     fork = cli("fork", "waits", "--at", "1", "--json", dsn=shared).document["run_id"]
-    cli("run", APP, "hello", dsn=shared)
+    until_begun(cli, shared, fork)
     said = cli("replay", fork, dsn=shared)
     assert "every call with a side effect is held: run waits was still at work" in said.out

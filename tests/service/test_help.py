@@ -56,16 +56,19 @@ def test_a_mistyped_command_needs_no_database_driver() -> None:
     assert not loaded("runs", "--lmit", "3", codes=(2,)) & set(HEAVY)
 
 
+def cpu_seconds(*arguments: str) -> float:
+    """What a process of Python's takes of the processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], capture_output=True, check=True, cwd=ROOT, env=environment())
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def test_help_takes_less_than_150_ms_of_cpu() -> None:
-    spent = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, "-m", "callboard", "--help"], capture_output=True, check=True, cwd=ROOT, env=environment()
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(spent) < 0.15
+    bare, spent = zip(
+        *((cpu_seconds("-c", ""), cpu_seconds("-m", "callboard", "--help")) for _ in range(3)), strict=True
+    )
+    assert min(spent) < max(0.15, 6 * min(bare))  # or, on a slow machine, six times what Python takes to do nothing
 
 
 def test_the_help_that_is_kept_is_what_the_commands_say_now() -> None:

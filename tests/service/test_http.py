@@ -267,7 +267,7 @@ async def test_the_app_opens_its_store_when_a_server_runs_it() -> None:
         while not server.started:
             await anyio.lowlevel.checkpoint()
         port = server.servers[0].sockets[0].getsockname()[1]
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             made = await client.post(f"http://127.0.0.1:{port}/runs", json=GOAL)
         assert made.status_code == 201
         server.should_exit = True

@@ -53,6 +53,27 @@ def test_pause_and_resume_are_messages_that_wait_for_a_node(cli: Cli, shared: st
     assert rows == [("sys.pause", 0), ("sys.resume", 0)]
 
 
+def test_all_at_a_place_and_below_are_paused_by_one_command_with_one_audit_row(
+    cli: Cli, shared: str, held: str
+) -> None:
+    said = cli("actors", "pause", held, "--below", "--reason", "month end", "--json", dsn=shared)
+    assert said.document == {
+        "schema": "callboard.asked-below/1", "address": held, "asked": "pause", "actors": 1, "complete": True
+    }  # fmt: skip
+    assert "0 actor(s) told to go on" in cli("actors", "resume", held, "--below", dsn=shared).out
+    rows = query(shared, f"select action, note from callboard.audit where object = '{held}' and action like '% below'")
+    assert rows == [("pause below", "month end")]
+    assert cli("actors", "pause", "/nowhere", "--below", dsn=shared).code == 3
+
+
+def test_no_command_kills_where_chaos_is_said_to_be_off(
+    cli: Cli, shared: str, held: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLBOARD_ALLOW_CHAOS", "false")
+    said = cli("actors", "kill", held, dsn=shared)
+    assert said.code == 4 and "allow_chaos" in said.one_line()
+
+
 def test_what_is_not_there_is_exit_3_and_names_the_way_out(cli: Cli, shared: str) -> None:
     for command in (("actors", "show"), ("mailbox",), ("actors", "kill")):
         said = cli(*command, "/desk/run:nobody", dsn=shared)

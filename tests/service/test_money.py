@@ -1,11 +1,13 @@
 """Sums of money in arguments: which are found, how they are shown, and that only the same ones let a call go."""
 
+import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from callboard.mailbox.errors import UsageError
+from callboard.service.operations.argument_paths import path_of, with_changes
 from callboard.service.operations.money import require_repeated, sums_in, unread_in
 
 
@@ -21,6 +23,17 @@ from callboard.service.operations.money import require_repeated, sums_in, unread
         ({"pay": {"value": "9.90", "currency": "EUR"}}, [("pay.value", "9.90")]),
         ({"lines": [{"price": 1}, {"price": 2}]}, [("lines[0].price", "1"), ("lines[1].price", "2")]),
         ({"refunds": 2, "fee": 1}, [("refunds", "2"), ("fee", "1")]),
+        ({"amounts": [480, 20.5]}, [("amounts[0]", "480"), ("amounts[1]", "20.5")]),
+        ({"amount": {"value": 480}}, [("amount.value", "480")]),
+        ({"amount_cents": [100, 5]}, [("amount_cents[0]", "1.00"), ("amount_cents[1]", "0.05")]),
+        ({"amount": "480.0000000000000000000000000000001"}, [("amount", "480.0000000000000000000000000000001")]),
+        (
+            {"amount_cents": "1234567890123456789012345678901234567"},
+            [("amount_cents", "12345678901234567890123456789012345.67")],
+        ),
+        ({"amount_minor": 48000, "currency": "JPY"}, [("amount_minor", "48000")]),
+        ({"amount_minor": 48000, "currency": "KWD"}, [("amount_minor", "48.000")]),
+        ({"a.amount": 1, "a": {"amount": 2}}, [('["a.amount"]', "1"), ("a.amount", "2")]),
     ],
 )
 def test_sums_of_money_are_found_and_shown_in_whole_units(arguments: Any, expected: list[tuple[str, str]]) -> None:
@@ -73,7 +86,20 @@ def test_an_amount_that_is_no_number_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["480,00", "480 EUR", "€480", "1e99", "NaN", "Infinity", "-Infinity", "1.234,50", "1" * 41, "USD 1'000"]
+    "text",
+    [
+        "480\u200b",
+        "480,00",
+        "480,00 EUR",
+        "€1.480",
+        "1e99",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1.234,50",
+        "1" * 41,
+        "USD 1'000",
+    ],
 )
 def test_what_looks_like_a_sum_and_cannot_be_read_is_repeated_letter_by_letter(text: str) -> None:
     arguments = {"order": "A-1", "refund": {"amount": text}}
@@ -92,3 +118,29 @@ def test_what_looks_like_a_sum_and_cannot_be_read_is_repeated_letter_by_letter(t
 )
 def test_names_and_numbers_that_can_be_read_are_not_asked_for_as_text(arguments: dict[str, str]) -> None:
     assert unread_in(arguments) == []
+
+
+@pytest.mark.parametrize("value", [1e45, 10**50, -1e60])
+def test_a_number_that_is_too_large_to_be_meant_is_repeated_as_it_stands(value: Any) -> None:
+    [unread] = unread_in({"amount": value})
+    with pytest.raises(UsageError, match="cannot be read as a sum"):
+        require_repeated([], [], whose="a1", unread=[unread])
+    require_repeated([], [json.dumps(value)], whose="a1", unread=[unread])
+
+
+def test_currencies_are_those_of_the_sums_in_lists_and_within_objects() -> None:
+    arguments = {"currency": "EUR", "amounts": [1], "fee_usd": 2, "amount": {"value": 3}}
+    assert {one.field: one.currency for one in sums_in(arguments)} == {
+        "amounts[0]": "EUR", "fee_usd": "USD", "amount.value": "EUR"
+    }  # fmt: skip
+
+
+def test_a_name_in_quotes_is_a_path_and_leads_to_that_value() -> None:
+    arguments = {"a": {"b.c": 1, "": 2}, "x[0]": 3}
+    for path, changed in (('a["b.c"]', {"b.c": 9, "": 2}), ('a[""]', {"b.c": 1, "": 9})):
+        assert with_changes(arguments, {path: 9})["a"] == changed
+    assert path_of("a", "b.c") == 'a["b.c"]' and path_of("", "") == '[""]' and path_of("a", "b") == "a.b"
+    assert with_changes(arguments, {'["x[0]"]': 9})["x[0]"] == 9
+    for wrong in ('a["b', 'a."b.c"', 'a["\\x"]'):
+        with pytest.raises(UsageError):
+            with_changes(arguments, {wrong: 9})

@@ -8,7 +8,7 @@ import pytest
 from callboard.actors.agent.recorded import RecordedLLM
 from callboard.actors.llm.client import ChatMessage
 
-from .conftest import APP, Cli
+from .conftest import APP, Cli, until
 
 
 def test_a_recorded_run_answers_from_its_file(cli: Cli, database: str, tmp_path: Path) -> None:
@@ -31,7 +31,12 @@ def test_a_run_that_is_not_there_is_named(cli: Cli, database: str, run: str) -> 
 def test_a_fork_is_recorded_with_the_past_that_it_goes_on_from(cli: Cli, database: str, tmp_path: Path) -> None:
     origin = cli("run", APP, "hello there", "--json", dsn=database).document["run_id"]
     fork = cli("fork", origin, "--say", "and now?", "--json", dsn=database).document["run_id"]
-    assert cli("run", APP, "bye", dsn=database).code == 0  # a node for a while, which works on what there is
+
+    def done() -> bool:
+        assert cli("run", APP, "bye", dsn=database).code == 0  # a node for a while, which works on what there is
+        return bool(cli("show", fork, "--json", dsn=database).document["status"] == "completed")
+
+    until(done, "the fork is completed")
     said = cli("record", fork, dsn=database)
     assert said.code == 0
     (tmp_path / "fork.jsonl").write_text(said.out, encoding="utf-8")

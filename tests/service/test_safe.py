@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from callboard.service.safe import safe
@@ -38,6 +38,7 @@ def test_lines_and_tabs_stay_where_they_are_asked_for_and_nothing_else_does() ->
     assert safe("a\n\tb\r\x1b", lines=True) == "a\n\tb\\r\\x1b"
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(st.characters()))
 def test_nothing_that_comes_out_steers(text: str) -> None:
     assert all(unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in safe(text))

@@ -6,7 +6,7 @@ import pytest
 
 from callboard.actors import bonds
 from callboard.actors.bonds import Bonds, OpenAsk
-from callboard.mailbox.envelope import Envelope
+from callboard.mailbox.envelope import DeadLetter, Envelope
 from callboard.mailbox.lane import Lane
 from callboard.persistence.rows import ActorRow, Decision, Member, MessageView, Timer
 from callboard.service.operations.why import Facts, actor_why, call_why, message_why
@@ -50,6 +50,15 @@ def test_what_an_idle_actor_waits_for_is_named() -> None:
         "waits for the answer of /desk/other:2, for 1 min 00 s at most; put 2 message(s) aside; "
         "its timer 'sla' is due in 2 h 00 min"
     )
+
+
+def test_where_the_first_message_was_given_up_it_is_said_which_and_how_to_go_on() -> None:
+    lost = DeadLetter(view().envelope, "failed", "550 no; password: hunter2", number=7)
+    why = actor_why(facts(row=None, dead=[lost]))
+    assert why.kind == "stuck" and why.way_out == "callboard dead show 7"
+    assert why.text.startswith("there is no actor here yet; note was given up (failed): 550 no")
+    assert "hunter2" not in why.text
+    assert actor_why(facts(row=None)).kind == "waits"
 
 
 def test_without_a_node_nothing_moves_and_the_way_out_is_to_start_one() -> None:
