@@ -34,6 +34,12 @@ def _wake(options: argparse.Namespace) -> Any:
     return wake.run(options.dsn, wake.Sizes())
 
 
+def _tui(options: argparse.Namespace) -> Any:
+    from callboard.bench import tui
+
+    return tui.run(options.dsn, tui.Sizes(seconds=options.seconds))
+
+
 def _start(options: argparse.Namespace) -> Any:
     from callboard.bench import start
 
@@ -44,6 +50,7 @@ BENCHES: dict[str, tuple[Callable[[argparse.Namespace], Any], str]] = {
     "steps": (_steps, "what a step of an agent costs, alone, with many at once, and in a long run"),
     "messages": (_messages, "messages a second on one node, and how long one takes"),
     "start": (_start, "what starting a command costs: the CPU of a process of its own"),
+    "tui": (_tui, "the terminal UI on a busy site: its CPU, its memory, and how long a key takes to be seen"),
     "wake": (_wake, "what actors cost that only wait, a million of them, and how long one takes to wake"),
 }
 
@@ -65,6 +72,10 @@ def parser() -> argparse.ArgumentParser:
         if name == "steps":
             one.add_argument(
                 "--growth", action=argparse.BooleanOptionalAction, default=True, help="also one run of 1,000 steps"
+            )
+        if name == "tui":
+            one.add_argument(
+                "--seconds", type=float, default=60.0, help="how long the busy site is watched (default: 60)"
             )
     for name, (about, minutes) in STORMS.items():
         one = names.add_parser(name, help=about, description=about)

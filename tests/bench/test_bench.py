@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from bench.__main__ import main, parser
-from callboard.bench import messages, start, steps, wake
+from callboard.bench import messages, start, steps, tui, wake
 from callboard.bench.meter import Latency, family_cpu, postmaster_of, quantile
 from callboard.bench.table import lines
 
+pytestmark = pytest.mark.timeout(900)
 RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 
 
@@ -52,6 +53,21 @@ def test_start_reports_what_commands_cost_and_that_help_loads_next_to_nothing(se
     help_, runs = report.commands
     assert help_.modules < 120 < runs.modules, "how long it took is nobody's business here"
     assert report.python_cpu_ms > 0 and help_.cpu_ms > 0
+
+
+def test_tui_reports_a_busy_screen_the_table_alone_and_how_the_list_opens(server_dsn: str) -> None:
+    sizes = tui.Sizes(
+        actors=30, changes_a_second=40, seconds=1.0, warm_seconds=0.2, lines_rows=(50,), datatable_rows=(50,),
+        alone_times=4, opened_rows=(20,), opened_times=1,
+    )  # fmt: skip
+    report = tui.run(server_dsn, sizes)
+    assert msgspec.json.decode(msgspec.json.encode(report), type=tui.TuiReport) == report
+    assert report.busy.key_to_paint.count > 0 and report.busy.cpu_share > 0 and report.busy.frames_a_second > 0
+    assert report.busy.key_to_paint.p50_ms <= report.busy.key_to_paint.p95_ms <= report.busy.key_to_paint.most_ms
+    assert [(one.widget, one.rows) for one in report.alone] == [("lines", 50), ("datatable", 50)]
+    assert [one.rows for one in report.ratios] == [50]
+    assert [one.actors for one in report.opened] == [20]
+    assert 0 < report.opened[0].first_frame_ms <= report.opened[0].rows_ms
 
 
 def test_a_report_is_a_table_for_people_and_json_for_programs(

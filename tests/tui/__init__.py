@@ -1,0 +1,1 @@
+"""The terminal UI, driven as a person drives it."""

@@ -1,0 +1,5 @@
+"""The screen of actors."""
+
+from .pane import ActorsPane
+
+__all__ = ["ActorsPane"]

@@ -1,0 +1,5 @@
+"""The screen of approvals."""
+
+from .pane import ApprovalsPane
+
+__all__ = ["ApprovalsPane"]

@@ -1,0 +1,5 @@
+"""The screen of audit."""
+
+from .pane import AuditPane
+
+__all__ = ["AuditPane"]

@@ -1,0 +1,5 @@
+"""The screen of mailboxes."""
+
+from .pane import MailboxesPane
+
+__all__ = ["MailboxesPane"]

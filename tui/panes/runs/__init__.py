@@ -1,0 +1,5 @@
+"""The screen of runs."""
+
+from .pane import RunsPane
+
+__all__ = ["RunsPane"]

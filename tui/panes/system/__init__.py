@@ -1,0 +1,5 @@
+"""The screen of system."""
+
+from .pane import SystemPane
+
+__all__ = ["SystemPane"]
