@@ -21,7 +21,12 @@ demo: setup ## a support desk on real data: a node is killed mid-refund, a human
 
 # -n auto: see tests/distribution.py; ARGS="-n 0" or "--pdb" is one process. Hundreds of processes are started here, and
 # without byte code each of them would compile what it imports: where the environment forbids writing it, this does not.
+# SHAKE=1 adds random delays everywhere, to find tests that trust the machine's pace: see tests/shaking.
 test: export PYTHONDONTWRITEBYTECODE :=
+ifdef SHAKE
+test: export SHAKE := $(SHAKE)
+test: export PYTHONPATH := $(CURDIR)/tests/shaking
+endif
 test: setup ## all tests, PostgreSQL included, in as many processes as there are cores (ARGS="-n 0": in one)
 	$(BIN)/python -m pytest -n auto --dist loadfile --max-worker-restart 0 $(ARGS)
 
@@ -30,14 +35,15 @@ check: setup ## the fast gate: format, lint, types
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-tui: setup ## the terminal user interface
-	@$(BIN)/callboard tui $(ARGS)
+tui: setup ## the terminal user interface, on a desk with agents at work (ARGS="--dsn ...": on a fresh database there)
+	@$(BIN)/callboard tui --demo $(ARGS)
 
-bench: setup ## how fast: steps and messages a second, a million actors that wait
+bench: setup ## how fast: steps and messages a second, a million actors that wait, a screen of busy ones
 	$(call part,bench/__main__.py,the benchmark)
 	$(BIN)/python -m bench steps $(ARGS)
 	$(BIN)/python -m bench messages $(ARGS)
 	$(BIN)/python -m bench wake $(ARGS)
+	$(BIN)/python -m bench tui $(ARGS)
 
 chaos: setup ## kill, freeze and cut for a while, then count exactly
 	$(call part,bench/__main__.py,the chaos run)

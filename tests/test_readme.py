@@ -32,7 +32,7 @@ def test_the_example_of_the_readme_runs_and_prints_what_it_says(tmp_path: Path) 
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     example = tmp_path / "example.py"
     example.write_text(code, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "awaiting_approval {'order_id': 'A-8891', 'amount': 6400}",
@@ -45,7 +45,7 @@ def test_the_example_of_the_guide_for_actors_runs(tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     example = tmp_path / "example.py"
     example.write_text(code + TICKETS, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["yes completed", "no completed"]
 
@@ -66,7 +66,7 @@ def test_the_examples_of_the_guide_for_runs_run_and_print_what_they_say(nth: int
     assert len(codes) == len(AGENTS)
     example = tmp_path / "example.py"
     example.write_text(codes[nth], encoding="utf-8")
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == AGENTS[nth]
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+import anyio
 import msgspec
 import psycopg
 import pytest
@@ -109,6 +110,14 @@ async def test_da020_after_work_of_every_kind_no_row_of_the_journal_was_changed_
             await runtime.resume(name)
         written = sum([len(await runtime.events(name)) for name in ("approved", "denied", "cancelled", "waits")])
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        # What a session has done is in the statistics when it has ended, which is a moment after it was closed.
+        others = (
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND backend_type = 'client backend'"
+        )
+        with anyio.fail_after(60):
+            while await (await connection.execute(others)).fetchone():  # noqa: ASYNC110 - it raises no event here
+                await anyio.sleep(0.02)
         for table in ("journal", "turn", "audit"):
             found = await connection.execute(
                 "SELECT n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_user_tables"

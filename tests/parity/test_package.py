@@ -25,7 +25,7 @@ print([name for name in own if logging.getLogger(name).handlers], run.state.stat
 
 
 def test_da010_the_library_logs_by_the_names_of_its_modules_and_attaches_no_handler() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=200)
     assert (done.returncode, done.stdout) == (0, "[] completed\n"), done.stderr
 
 
