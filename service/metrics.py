@@ -20,7 +20,15 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from ..actors.agent.budget import spent_ratio
-from ..actors.agent.messages import CallTool, ModelAnswered, SummaryWritten, ToolAnswered, ToolDoubted, ToolErred
+from ..actors.agent.messages import (
+    CallTool,
+    ModelAnswered,
+    SummaryWritten,
+    ToolAnswered,
+    ToolAsks,
+    ToolDoubted,
+    ToolErred,
+)
 from ..actors.agent.run import Run
 from ..actors.cell import Cell
 from ..actors.measuring import Measures
@@ -61,7 +69,12 @@ _DECISIONS = {
 }
 """What the approval actor tells runs, and what that makes of a decision."""
 _RUN_ENDS = frozenset({"run.completed", "run.failed", "run.cancelled"})
-_TOOL_OUTCOMES: Mapping[type[Any], str] = {ToolAnswered: "answered", ToolErred: "failed", ToolDoubted: "in_doubt"}
+_TOOL_OUTCOMES: Mapping[type[Any], str] = {
+    ToolAnswered: "answered",
+    ToolErred: "failed",
+    ToolDoubted: "in_doubt",
+    ToolAsks: "asks",
+}
 _EDGES = FAMILIES["handler_seconds"].buckets
 
 

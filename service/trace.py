@@ -209,7 +209,7 @@ class Teller:
                 yield Line(f"classified as {event.label}: budget {_limits(event.budget)}")
                 yield from block(event.reason)
             case BudgetRaised():
-                yield Line(f"budget raised to the run's own, as {event.reason}: {_limits(event.budget)}")
+                yield Line(f"budget raised once, as {event.reason}: {_limits(event.budget)}")
             case ChildStarted():
                 yield Line(f"call {event.call}: run {event.child} of agent {event.agent}, {_limits(event.budget)}")
             case ChildEnded():
@@ -289,7 +289,9 @@ class Teller:
             case ApprovalRequested():
                 self._since[key] = at
                 ends = f", expires after {duration(event.expires_seconds)}" if event.expires_seconds else ""
-                yield Line(f"call {event.call} {event.tool} HELD, approval {event.decision} asked for{ends}", "waits")
+                who = " by the tool itself" if event.by_tool is not None and not event.replaces else ""
+                held = f"call {event.call} {event.tool} HELD{who}, approval {event.decision} asked for{ends}"
+                yield Line(held, "waits")
                 yield from block(event.reason)
                 yield from json_block(event.arguments)
                 yield Line(f"      digest {event.digest}")

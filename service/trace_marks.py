@@ -160,6 +160,7 @@ class Marks:
         match event:
             case ApprovalRequested() | ToolCallInDoubt():
                 self._asked[event.decision] = recorded
+                self._failed.pop(f"call {event.call}", None)  # whatever comes now comes after people's word
             case ToolCallSettled():
                 for decision in [d for d, asked in self._asked.items() if _is_doubt(asked, event.call)]:
                     yield self._ended(decision, recorded, f"{event.by} said it {_happened(event)}", "in-doubt")

@@ -54,6 +54,7 @@ AGENTS = (
     ["completed It is on its way.", "8 True"],
     ["simple 12"],
     ["Read volume 2. 4", "On mailboxes, volume 2"],
+    ['{"order_id":"#W1","positions":[],"wish":"refund_damaged"}'],
     ["Then green. Blue."],
 )
 """What the examples of the guide for runs print, in their order."""
@@ -69,6 +70,17 @@ def test_the_examples_of_the_guide_for_runs_run_and_print_what_they_say(nth: int
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == AGENTS[nth]
+
+
+def test_the_tool_of_the_guide_that_asks_by_itself_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "TOOLS.md").read_text(encoding="utf-8")
+    (code,) = [one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "anyio.run(" in one]
+    example = tmp_path / "example.py"
+    example.write_text(code, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr
+    waits = "awaiting_approval 80 of A-8891 are refunded already"
+    assert done.stdout.splitlines() == [waits, "completed {'A-8891': 120}"]
 
 
 def test_the_configuration_of_the_guide_for_runs_is_one(tmp_path: Path) -> None:

@@ -141,6 +141,8 @@ class Timeline:
             case ev.ChildEnded() | ev.CodeCalled():
                 self.calls.note(key, recorded)
             case ev.ApprovalRequested():
+                if event.by_tool is not None and not event.replaces:
+                    self.calls.completed(key, recorded, 1, 0.0, said="the tool asks people first")
                 self.calls.held(event.decision, event.tool, recorded)
             case ApprovalCheckRequested() | ApprovalChecked():
                 self._checked(event, recorded)

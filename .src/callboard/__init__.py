@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from callboard.actors.agent.desk import agent_children as agent_children
     from callboard.actors.agent.desk import agent_tree as agent_tree
     from callboard.actors.agent.digest import idempotency_key as idempotency_key
+    from callboard.actors.agent.faults import NeedsApproval as NeedsApproval
     from callboard.actors.agent.faults import NotBegun as NotBegun
     from callboard.actors.agent.options import Retries as Retries
     from callboard.actors.agent.policies import Policy as Policy
@@ -145,6 +146,7 @@ __all__ = [
     "Loop",
     "LoopRuntime",
     "Message",
+    "NeedsApproval",
     "Node",
     "NodeSettings",
     "NotBegun",
@@ -240,6 +242,7 @@ _HOME: Final[dict[str, str]] = {
     "Loop": "callboard.actors.adapters.loop",
     "LoopRuntime": "callboard.actors.adapters.loop_runtime",
     "Message": "callboard.mailbox.message",
+    "NeedsApproval": "callboard.actors.agent.faults",
     "Node": "callboard.actors.node",
     "NodeSettings": "callboard.actors.node",
     "NotBegun": "callboard.actors.agent.faults",

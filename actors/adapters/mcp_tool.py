@@ -81,7 +81,7 @@ class McpTool(Tool):
         copied: dict[str, Any] = well_formed_values(arguments.plain)
         return copied
 
-    async def call(self, arguments: Arguments, key: str, in_thread: InThread) -> dict[str, Any]:
+    async def call(self, arguments: Arguments, key: str, in_thread: InThread, approval: str = "") -> dict[str, Any]:
         link = await self.connection.link()
         offered = link.tools.get(self.server_name)
         if offered is None or fingerprint(offered) != self.version:

@@ -1,20 +1,25 @@
 """Agents of a desk besides its own: what each is made of, and which tools a run of each sees.
 
-To a model, an agent that it may call is a tool with one argument, `goal`. To the run, a call of it is a child run
-(`run_children`). So everything that holds for tools (names, schemas, policies, gates) holds for agents as it stands.
+To a model, an agent that it may call is a tool with one argument, `goal`, or with the fields of the agent's `request`.
+To the run, a call of it is a child run (`run_children`). So everything that holds for tools (names, schemas, policies,
+gates) holds for agents as it stands.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...mailbox.errors import UsageError
 from ..llm.client import LLMClient, ToolSpec
 from .budget import Budget
 from .events import Trust
+from .request import RequestTool, fields_of
+from .schema import object_schema
 from .tool import Tool, tool
-from .version import version_of
+from .version import tool_version, version_of
 
 if TYPE_CHECKING:
     from .rules import Rules
@@ -47,6 +52,8 @@ class AgentSpec:
     """Its goal is written by a model, out of whatever that has read; `trusted` where that can be nothing bad."""
     agents: tuple[str, ...] = ()
     """Names of the agents that it may call in turn."""
+    request: type[msgspec.Struct] | None = None
+    """What it is asked for, as fields; its goal is then their JSON. None: it is told its goal in words."""
 
 
 @lru_cache(maxsize=1_024)
@@ -54,7 +61,7 @@ def agent_tool(spec: AgentSpec) -> Tool:
     """The agent as models see it.
 
     Raises:
-        BadTool: a name that providers do not take.
+        BadTool: a name that providers do not take, or a request that cannot be asked for (`fields_of`).
     """
 
     async def ask(goal: str) -> str:
@@ -62,9 +69,19 @@ def agent_tool(spec: AgentSpec) -> Tool:
 
     ask.__doc__ = spec.description
     made = tool(ask, name=spec.name)
+    if spec.request is not None:
+        made = _with_request(made, spec.request)
     # As of a tool: an approval is of this agent with what makes it one, and not of whatever has its name later.
     parts = (made.version, spec.description, spec.system_prompt, spec.model, *(one.version for one in spec.tools))
     return replace(made, version=version_of(*parts))
+
+
+def _with_request(made: Tool, request: type[msgspec.Struct]) -> RequestTool:
+    inputs = fields_of(request, made.name)
+    schema = object_schema(inputs)
+    own: dict[str, Any] = {one.name: getattr(made, one.name) for one in fields(made)}
+    own.update(inputs=inputs, parameters=schema, version=tool_version(request, made.name, schema))
+    return RequestTool(**own, request=request)
 
 
 def check_agents(agents: Iterable[AgentSpec], tools: Mapping[str, Tool]) -> dict[str, AgentSpec]:
@@ -72,6 +89,7 @@ def check_agents(agents: Iterable[AgentSpec], tools: Mapping[str, Tool]) -> dict
 
     Raises:
         BadAgents: two of one name, a name that a tool has, one that may call somebody unknown, or no description.
+        BadTool: a name or a request that models cannot be told of.
     """
     found: dict[str, AgentSpec] = {}
     for spec in agents:

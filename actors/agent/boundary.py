@@ -25,7 +25,7 @@ from ...mailbox.message import Message
 from ..guard.delimit import marked, tag_of
 from ..guard.pii import Detect, Placeholders, detectors_of
 from ..guard.profiles import GuardrailProfile
-from ..guard.taint import Path, Source, Sources, Trust
+from ..guard.taint import Label, Path, Source, Sources
 from ..llm.client import ChatMessage, LLMResponse, ToolCall
 from .events import (
     ApprovalDenied,
@@ -43,6 +43,7 @@ from .events import (
 )
 from .guard_events import Guarded, Layer
 from .messages import ModelAnswered
+from .request import values_in
 from .signals import MAX_FINDINGS, Signals, personal_data
 from .tool import Tool
 from .trust import short_path
@@ -100,7 +101,7 @@ class Boundary:
         match event:
             case RunStarted():
                 self._source(event.system_prompt, Source("system", "trusted"))
-                self._said(event.goal, Source("goal", event.goal_trust))
+                self._goal(event)
             case MessageTold():
                 self._said(event.text, Source("said", event.trust, event.by[:80]))
             case ToolCallCompleted():
@@ -126,9 +127,17 @@ class Boundary:
         if self._sources is not None and text:
             self._sources.add(text, source)
 
-    def _said(self, text: str, source: Source) -> None:
+    def _goal(self, event: RunStarted) -> None:
+        """Of a goal that is a request in JSON, each value counts as it is, and not only as it is written there."""
+        source, values = Source("goal", event.goal_trust), values_in(event.goal)
+        for value in values:
+            self._source(value, source)
+        self._said(event.goal, source, "\n".join(values))
+
+    def _said(self, text: str, source: Source, read: str = "") -> None:
+        """`read`: what a reader makes of the text, where that is something else than what is written."""
         self._source(text, source)
-        self._signals.search(text, "L1_input", source.kind)
+        self._signals.search(read or text, "L1_input", source.kind)
         self._hide(text, "L1_input", source.kind)
         self._note(text, source.kind if source.trust == "untrusted" else "")
 
@@ -284,11 +293,11 @@ class Boundary:
         ]
 
 
-def _labels(tool: Tool | None) -> Callable[[Path], Trust]:
+def _labels(tool: Tool | None) -> Callable[[Path], Label]:
     return (lambda path: "untrusted") if tool is None else tool.trust_of
 
 
-def _texts(value: Any, trust_of: Callable[[Path], Trust], path: Path = ()) -> "list[str]":
+def _texts(value: Any, trust_of: Callable[[Path], Label], path: Path = ()) -> "list[str]":
     """The texts of a result that are not trusted."""
     match value:
         case str() if value and trust_of(path) == "untrusted":

@@ -105,6 +105,16 @@ def scaled(budget: Budget, factor: float) -> Budget:
     )
 
 
+TOP_UP = 1.5
+"""What a limit that a classifier lowered grows by, once. More would save less of what a run spends that never comes to
+an end; with this much no task of `callboard eval budget` is cut short (docs/AGENTS.md)."""
+
+
+def topped_up(lowered: Budget, own: Budget) -> Budget:
+    """The limits of a run for which lowered ones did not do: `TOP_UP` times those, and no more than its own."""
+    return least(own, scaled(lowered, TOP_UP))
+
+
 def left(budget: Budget, state: "RunState", now: float, shares: int = 1) -> Budget | Overrun:
     """What a child run of this run may spend: an equal share of what the run has left, and what its running children
     were not given; or which limit leaves nothing.

@@ -1,8 +1,8 @@
 """How big is this task? Asked once, before the first model call; the answer may lower a run's budget, never raise it.
 
-The verdict is in the journal (`BudgetSet`). A budget that was lowered wrongly costs no run: when the lowered limit is
-reached, the run's own budget takes its place, once (`BudgetRaised`). A classifier is a plain function of what it is
-given and must be quick: it runs within the turn that starts the run.
+The verdict is in the journal (`BudgetSet`). When a lowered limit is reached, it is raised by half, once, to no more
+than the run's own (`BudgetRaised`): a guess that is somewhat wrong costs no run. A classifier is a plain function of
+what it is given and must be quick: it runs within the turn that starts the run.
 """
 
 import re

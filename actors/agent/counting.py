@@ -42,6 +42,8 @@ class Counted(msgspec.Struct, omit_defaults=True):
                 self.add(event.tool, event.tally)
             case ApprovalRequested() if event.replaces:
                 self._ask_again(event)
+            case ApprovalRequested() if event.by_tool is not None:
+                self._wait(event.decision, event.tally)  # it was counted when it went
             case ApprovalRequested():
                 self.add(event.tool, event.tally)
                 self._wait(event.decision, event.tally)

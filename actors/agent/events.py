@@ -7,6 +7,7 @@
         ToolCallRequested  ToolCallFailed*  ToolCallCompleted          a call that may go
         ToolCallRequested  ChildStarted  ChildEnded  ToolCallCompleted a call of another agent
         ApprovalRequested  ApprovalGranted | Denied | Expired          a call that needs a person, before it goes
+        ToolCallRequested  ApprovalRequested  ApprovalGranted …        a call whose tool asks for people first
           ApprovalCheckRequested  ApprovalChecked                      what its tool's checks find meanwhile
           ApprovalTakenBack  ApprovalSuperseded                        an approval that did not come to anything
           ApprovalEdited | ApprovalEditRefused                         a person changed the arguments: asked anew
@@ -55,11 +56,12 @@ class Provenance(msgspec.Struct, frozen=True):
     path: str
     """Of the value in the arguments: `order_id`, `items[0].sku`."""
     source: str
-    """`system` (the prompt), `goal`, `said` (by a person to the run), `tool` (a result), `composed` (a sentence of the
-    model's own), `novel`: found nowhere, or `unread`: too much to be looked at."""
+    """`system` (the prompt), `goal`, `said` (by a person to the run), `tool` (a result), `secret` (of such a field),
+    `composed` (a sentence of the model's own), `novel`: found nowhere, or `unread`: too much to be looked at."""
     trust: Trust
     origin: str = ""
-    """tool: name, call number and field of the result, such as `read_ticket#2.messages[0].text`."""
+    """tool: name, call number and field of the result, such as `read_ticket#2.messages[0].text`. novel: `a date` or
+    `an address` where it is one."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -284,6 +286,14 @@ class ToolCallSettled(Event, tag="tool.settled"):
     """Number of the node that asks for it."""
 
 
+class ToolAsked(msgspec.Struct, frozen=True):
+    """What a tool wants before it does anything: it was called, and asked for people (`faults.NeedsApproval`)."""
+
+    reason: str
+    risk: str = "medium"
+    needed: int = 1
+
+
 class ApprovalRequested(Event, tag="approval.requested"):
     """A call is held until a person decides."""
 
@@ -316,6 +326,8 @@ class ApprovalRequested(Event, tag="approval.requested"):
     """What made it be asked again: what the checks found at the release."""
     sums: dict[str, str] = msgspec.field(default_factory=dict)
     """What the tool declared of the sums among the arguments: path to unit (sums.py)."""
+    by_tool: ToolAsked | None = None
+    """The tool itself asked, when the call was made; None: the gate did, before it was. An edit keeps it."""
 
 
 class ApprovalGranted(Event, tag="approval.granted"):

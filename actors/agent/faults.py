@@ -6,13 +6,41 @@ transient   the world may be different in a moment: networks, timeouts, HTTP 408
 """
 
 import math
-from typing import Final
+from typing import Final, Literal
 
 from .options import Retries
+from .policy import MAX_NEEDED
 
 
 class NotBegun(Exception):
     """A tool raises it when surely nothing was done: the call may be attempted again, whatever it does otherwise."""
+
+
+class NeedsApproval(Exception):
+    """A tool raises it before it has done anything: people have to let this very call go first.
+
+    The call is held as if its gate had said so, and when it was approved, the tool is called again, with the same key
+    and the decision's id as `approval`. Raised by a call that was approved, it is an error for the model.
+    """
+
+    reason = ""
+    risk: Literal["normal", "high"] = "normal"
+    needed = 1
+
+    def __init__(self, reason: str, *, risk: Literal["normal", "high"] = "normal", needed: int = 1) -> None:
+        """`reason`: a sentence for the approver; `risk`: what it takes to approve; `needed`: how many people.
+
+        Raises:
+            ValueError: no reason, another risk, or a number of people that is not from 1 to 50.
+        """
+        if not reason.strip():
+            raise ValueError("NeedsApproval wants a sentence that says why")
+        if risk not in ("normal", "high"):
+            raise ValueError(f"risk has to be 'normal' or 'high', not {risk!r:.40}")
+        if type(needed) is not int or not 1 <= needed <= MAX_NEEDED:
+            raise ValueError(f"needed={needed!r:.40}, which has to be from 1 to {MAX_NEEDED}")
+        super().__init__(reason)
+        self.reason, self.risk, self.needed = reason, risk, needed
 
 
 _BUGS: Final = (

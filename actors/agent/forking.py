@@ -24,6 +24,7 @@ from .events import (
     ChildStarted,
     CodeRequested,
     LLMCallCompleted,
+    RequestedCall,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -142,20 +143,20 @@ def fork_state(events: Sequence[Message], at: int, run_id: str) -> tuple[RunStat
 def unanswered(origin: str, events: Sequence[Message], at: int) -> list[Unanswered]:
     """Calls that the origin's model had asked for by event `at` and that had no answer by then."""
     name = key_of(origin) or origin
-    state, asked = fold(events[:at]), _asked(events[:at])
+    state, asked = fold(events[:at]), last_turn(events[:at])
     later = dict(_outcomes(events[at:]))
     found = []
-    for number, (tool, tool_call_id) in asked.items():
+    for number, call in asked.items():
         if number in state.pending or number > state.calls:
             became = later.get(number, "it has no outcome there yet" if number in state.pending else "")
             text = f"call {number} of run {name}: {became or 'not made there yet'}; it was not made in this fork"
-            found.append(Unanswered(number, tool, tool_call_id, text))
+            found.append(Unanswered(number, call.name, call.id, text))
     return found
 
 
-def _asked(events: Sequence[Message]) -> dict[int, tuple[str, str]]:
-    """The calls of the last turn, by number: tool, and the model's id."""
-    turn: Sequence[Any] = ()
+def last_turn(events: Sequence[Message]) -> dict[int, RequestedCall]:
+    """The calls that the model asked for last, by number."""
+    turn: Sequence[RequestedCall] = ()
     before, count = 0, 0
     for event in events:
         if isinstance(event, RunForked):
@@ -163,7 +164,7 @@ def _asked(events: Sequence[Message]) -> dict[int, tuple[str, str]]:
         if isinstance(event, LLMCallCompleted):
             before, turn = count, event.tool_calls
             count += len(turn)
-    return {before + n: (call.name, call.id) for n, call in enumerate(turn, 1)}
+    return {before + n: call for n, call in enumerate(turn, 1)}
 
 
 def _outcomes(events: Sequence[Message]) -> Iterator[tuple[int, str]]:
@@ -234,6 +235,8 @@ def _outcomes_of_calls(events: Sequence[Message]) -> Iterator[tuple[int, bool]]:
                 cancelled = True
             case ToolCallRequested():
                 let_go.add(event.call)
+            case ApprovalRequested():
+                let_go.discard(event.call)  # the tool asked, and had done nothing
             case ToolCallInDoubt():
                 unknown.add(event.call)
             case ToolCallCompleted():

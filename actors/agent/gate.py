@@ -104,7 +104,7 @@ def judge(
         arguments = tool.validate(call.arguments)
     except InvalidArguments as error:
         return Refuse(f"invalid arguments: {error.problem}", _blocked(facts, "schema_invalid", tool.name))
-    tally = _tally(tool, arguments, facts)
+    tally = tally_of(tool, arguments, facts)
     asked: list[Terms] = []
     findings: list[Guarded] = []
     if facts.profile.active:
@@ -152,9 +152,9 @@ def _limits(tool: Tool, arguments: Arguments, tally: Tally | None, facts: Facts)
 def _rules_of_people(
     call: RequestedCall, tool: Tool, arguments: Arguments, facts: Facts, rules: "Rules | None"
 ) -> Iterable[Terms]:
-    reason = tool.gate(arguments)
-    if reason is not None:
-        yield Terms(row_text(reason))
+    terms = tool.terms(arguments)
+    if terms is not None:
+        yield replace(terms, reason=row_text(terms.reason))
     if rules is not None and rules.policies:
         yield from terms_of(
             rules,
@@ -170,7 +170,7 @@ def _rules_of_people(
         )
 
 
-def _tally(tool: Tool, arguments: Arguments, facts: Facts) -> Tally | None:
+def tally_of(tool: Tool, arguments: Arguments, facts: Facts) -> Tally | None:
     """What is to be counted of the call; None: nothing."""
     profile = facts.profile
     if not profile.active:

@@ -62,7 +62,7 @@ class BudgetSet(Event, tag="run.budget_set"):
 
 
 class BudgetRaised(Event, tag="run.budget_raised"):
-    """The lowered budget did not do; the run's own holds from here on. It happens once."""
+    """The lowered budget did not do; this one, no more than the run's own, holds from here on. It happens once."""
 
     budget: Budget
     reason: str = ""

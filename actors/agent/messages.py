@@ -9,7 +9,7 @@ from ...mailbox.message import Message
 from ...mailbox.request import Request
 from .budget import Budget
 from .compaction import Cut
-from .events import Finding, RequestedCall, Trust
+from .events import Finding, Provenance, RequestedCall, ToolAsked, Trust
 from .guard_events import Guarded
 
 
@@ -56,6 +56,19 @@ class ChildAnswered(Message, tag="run.child_answered"):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: Decimal = Decimal(0)
+
+
+class RunUnfinished(Message, tag="run.unfinished"):
+    """A run that has ended without an answer, and is nobody's child, to who looks after such (`Parts.unfinished`)."""
+
+    run: str
+    """Its address."""
+    goal: str
+    status: str
+    """failed or cancelled."""
+    reason: str = ""
+    """Of a failed run: which limit was reached, or what else (`budget.FailureReason`)."""
+    detail: str = ""
 
 
 class Unanswered(msgspec.Struct, frozen=True):
@@ -201,6 +214,8 @@ class CallTool(Message, tag="tool.call"):
     idempotency_key: str
     digest: str = ""
     """Of what was approved; checked again before the call. "" where no approval was needed."""
+    approval: str = ""
+    """The decision that lets it go, for the tool; "" where nobody was asked."""
 
 
 class ToolAnswered(Message, tag="tool.answered"):
@@ -221,6 +236,15 @@ class ToolErred(Message, tag="tool.erred"):
     error: str
     attempt: int = 1
     final: bool = True
+
+
+class ToolAsks(Message, tag="tool.asks"):
+    """Tool worker to run: nothing was done, and people have to let this call go first."""
+
+    call: int
+    asks: ToolAsked
+    provenance: list[Provenance] = msgspec.field(default_factory=list)
+    """Where the call's values come from, as the model's answer was recorded with it."""
 
 
 class ToolDoubted(Message, tag="tool.doubted"):

@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...mailbox.errors import UsageError
 from .events import Provenance
-from .policy import RISKS, Terms
+from .policy import MAX_NEEDED, RISKS, Terms
 from .text import error_line, row_text
 
 if TYPE_CHECKING:
     from .rules import Rules
 
-MAX_NEEDED = 50
-"""How many people a policy may ask for."""
 MAX_SECONDS = 366 * 86_400.0
 MAX_NAME_CHARS = 100
 
@@ -113,14 +111,14 @@ def _asked(one: Policy, call: PolicyCall) -> Terms | None:
         return Terms(f"policy {name} failed: {error_line(error)}", name, "high")
     if terms is None:
         return None
-    wrong = _wrong_in(terms)
+    wrong = wrong_in(terms)
     if wrong:
         return Terms(row_text(f"policy {name} asks for what cannot be: {wrong}"), name, "high")
     reason = row_text(terms.reason) or f"policy {name} asks for it"
     return replace(terms, reason=reason, policy=name if terms.policy == "tool" else row_text(terms.policy, 200))
 
 
-def _wrong_in(terms: object) -> str:
+def wrong_in(terms: object) -> str:
     """What is wrong with what a policy gave; "" for nothing."""
     if not isinstance(terms, Terms):
         return f"terms of type {type(terms).__name__}"

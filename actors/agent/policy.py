@@ -11,6 +11,10 @@ UNKNOWN = "unknown"
 RISKS: tuple[Risk, ...] = ("low", "medium", "high", "never")
 
 
+MAX_NEEDED = 50
+"""How many people may be asked for."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What a rule asks for before a call may go."""

@@ -26,8 +26,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...mailbox.errors import SettingError
-from .policies import MAX_NAME_CHARS, MAX_NEEDED, MAX_SECONDS, Policy, PolicyCall
-from .policy import Risk, Terms
+from .policies import MAX_NAME_CHARS, MAX_SECONDS, Policy, PolicyCall
+from .policy import MAX_NEEDED, Risk, Terms
 
 MAX_POLICIES = 1_000
 

@@ -11,8 +11,9 @@ import msgspec
 
 from ...mailbox.message import Message
 from .approval_events import ApprovalChecked, ApprovalCheckRequested, Change
-from .events import ApprovalRequested, Finding, Provenance
-from .policy import RISKS, Terms
+from .events import ApprovalRequested, Finding, Provenance, ToolAsked
+from .policy import MAX_NEEDED, RISKS, Risk, Terms
+from .text import row_text
 
 MAX_CHANGES = 200
 """Changes of one edit that are told one by one."""
@@ -39,6 +40,8 @@ class Question(msgspec.Struct):
     edited_by: list[str] = []
     sums: dict[str, str] = {}
     """What the tool had declared of its sums when it was asked."""
+    by_tool: ToolAsked | None = None
+    """What the tool itself wanted, where it asked; that holds for the changed call as well."""
 
 
 def asked(event: ApprovalRequested) -> Question:
@@ -53,7 +56,20 @@ def asked(event: ApprovalRequested) -> Question:
         event.hold_seconds,
     )
     found = {finding.check: finding.ok for finding in event.findings}
-    return Question(terms, list(event.provenance), found, edited_by=list(event.edited_by), sums=dict(event.sums))
+    return Question(
+        terms,
+        list(event.provenance),
+        found,
+        edited_by=list(event.edited_by),
+        sums=dict(event.sums),
+        by_tool=event.by_tool,
+    )
+
+
+def terms_of_tool(asked: ToolAsked) -> Terms:
+    """What a tool wants, as terms. Whatever it says is bounded, and in doubt strict."""
+    risk: Risk = "medium" if asked.risk in ("normal", "medium") else "high"
+    return Terms(row_text(asked.reason), "tool", risk, min(max(asked.needed, 1), MAX_NEEDED))
 
 
 def apply_to_question(question: Question, event: Message) -> None:

@@ -13,7 +13,7 @@ from ..context import Context, Event
 from ..tracing import Span, Work
 from . import spans
 from .agents import tools_for
-from .budget import Budget, FailureReason, Overrun, overrun
+from .budget import Budget, FailureReason, Overrun, overrun, topped_up
 from .events import (
     BudgetRaised,
     LLMCallRequested,
@@ -24,6 +24,7 @@ from .messages import (
     CallModel,
     ChildAnswered,
     Rested,
+    RunUnfinished,
 )
 from .prompt import prompt_hash
 from .retooling import code_of, retooled, versions_of
@@ -31,6 +32,9 @@ from .rules import NO_RULES, Rules
 from .state import RunState, apply
 from .text import row_text
 from .tool import Tool
+
+MAX_GOAL_TOLD = 2_000
+"""Characters of its goal that a run tells others."""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -41,6 +45,9 @@ class Parts(msgspec.Struct, frozen=True):
     approvals: str
     approval_seconds: float = 0.0
     """How long a decision may take; 0: for ever."""
+    unfinished: str = ""
+    """Which actor is told, once, of each run that ended without an answer (`RunUnfinished`), but for children, whose
+    parents are; "": none."""
 
 
 class Asking(msgspec.Struct):
@@ -115,13 +122,14 @@ class RunBase(Actor[RunSnapshot], kind="run"):
                 self._record(changed, ctx)
 
     def _over(self, look: Callable[[Budget], Overrun | None], ctx: Context) -> Overrun | None:
-        """The limit that is reached. Where it is only a classifier's, the run's own budget takes over, once."""
+        """The limit that is reached. Where it is only a classifier's, it is topped up, once."""
         own, over = self.state.run.own_budget, look(self.state.run.budget)
         if over is None or own is None:
             return over
-        beyond = look(own)
+        raised = topped_up(self.state.run.budget, own)
+        beyond = look(raised)
         if beyond is None:
-            self._record(BudgetRaised(own, over.detail), ctx)
+            self._record(BudgetRaised(raised, over.detail), ctx)
         return beyond
 
     def _toolset(self) -> Mapping[str, Tool]:
@@ -152,13 +160,16 @@ class RunBase(Actor[RunSnapshot], kind="run"):
         self._tell_parent(ctx)
 
     def _tell_parent(self, ctx: Context) -> None:
-        """Answer the run whose child this is."""
+        """Answer the run whose child this is; without one, tell who looks after what is left unfinished."""
         run, asker = self.state.run, self.state.asker
         if asker[0]:
             answer = run.final_answer if run.final_answer is not None else run.failure_detail
             spent = (run.iterations, run.tool_calls, run.input_tokens, run.output_tokens, run.total_cost_usd)
             ctx.reply_later(asker, ChildAnswered(run.status, answer, *spent))
             self.state.asker = ("", 0)
+        elif self.parts.unfinished and not run.parent and run.status != "completed":
+            said = (run.status, run.failure_reason or "", row_text(run.failure_detail))
+            ctx.send(self.parts.unfinished, RunUnfinished(ctx.address, run.goal[:MAX_GOAL_TOLD], *said))
 
     def _tell_waiters(self, ctx: Context) -> None:
         run = self.state.run

@@ -16,6 +16,7 @@ from .forking import unlike
 from .gate import Go, Hold, Refuse, Verdict, judge_all
 from .messages import (
     ToolAnswered,
+    ToolAsks,
     ToolDoubted,
     ToolErred,
 )
@@ -74,6 +75,19 @@ class RunCalls(RunDecisions, kind="run"):
         self._record(record.tool_failed(call, message.error, message.attempt, final=last), ctx)
         if last:
             self._go_on(ctx)
+
+    @on
+    def tool_asks(self, message: ToolAsks, ctx: Context) -> None:
+        """The tool wants people to decide first; it has done nothing."""
+        call = self._running(message.call)
+        if call is None or ctx.correlation != call.message:
+            return  # of a message that is not the call any more: it has been let go since
+        if self.state.run.cancelling:
+            why = f"{message.asks.reason}; the run was cancelled before anybody was asked"
+            self._record(record.tool_failed(call, row_text(why)), ctx)
+        else:
+            self._hold_for_tool(call, message, ctx)
+        self._go_on(ctx)
 
     @on
     def tool_doubted(self, message: ToolDoubted, ctx: Context) -> None:

@@ -15,6 +15,7 @@ from .budget import Budget, Overrun, calls_left, least, left
 from .events import ChildEnded, ChildStarted, ToolCallCompleted, ToolCallFailed
 from .guard_events import Tally
 from .messages import CallTool, CancelRun, ChildAnswered, StartChild, StartRun
+from .request import goal_of
 from .run_base import RunBase
 from .state import Call
 from .text import row_text, well_formed
@@ -63,10 +64,17 @@ class RunChildren(RunBase, kind="run"):
     def _id(self, asked: CallTool) -> str:
         return f"{self.state.run.run_id}.{asked.call}"
 
+    def _goal(self, asked: CallTool) -> str:
+        """What the child is told. A function of the call as it is recorded, whoever starts it, and however often."""
+        if self.rules.agents[asked.tool].request is not None:
+            return goal_of(asked.arguments)
+        goal = asked.arguments.get("goal")
+        return goal if isinstance(goal, str) else ""
+
     def _given(self, asked: CallTool, shares: int, later: int, ctx: Context) -> Budget | str:
         """What the child may spend, or why there can be none. Of tool calls, no more than all others of the run and the
         `later` ones of this turn leave: the run's limit is the tree's."""
-        run, goal = self.state.run, asked.arguments.get("goal")
+        run, goal = self.state.run, self._goal(asked)
 
         def look(budget: Budget) -> Overrun | None:
             rest, calls = left(budget, run, ctx.now, shares), calls_left(budget, run, asked.call, later)
@@ -75,7 +83,7 @@ class RunChildren(RunBase, kind="run"):
             return rest if isinstance(rest, Overrun) else None
 
         self._over(look, ctx)  # what a classifier lowered wrongly shall cost no child either
-        if not isinstance(goal, str) or not goal.strip() or len(goal) > MAX_GOAL_CHARS:
+        if not goal.strip() or len(goal) > MAX_GOAL_CHARS:
             return f"{asked.tool}: say in 1 to {MAX_GOAL_CHARS:,} characters what it shall do"
         if run.depth >= self.rules.max_depth:
             return f"{asked.tool}: agents are called {run.depth} deep already, which is the limit; do it yourself"
@@ -90,7 +98,7 @@ class RunChildren(RunBase, kind="run"):
     def _beginning(self, asked: CallTool, given: Budget, me: str) -> StartRun:
         run, spec = self.state.run, self.rules.agents[asked.tool]
         return StartRun(
-            asked.arguments["goal"],
+            self._goal(asked),
             given,
             spec.model or run.model,
             spec.system_prompt,

@@ -23,7 +23,7 @@ from .forking import unlike
 from .gate import Go, Hold, Refuse, judge
 from .messages import CallChecked, CallTool
 from .policy import Terms, merged
-from .question import Question, changes, said_by, worse
+from .question import Question, changes, said_by, terms_of_tool, worse
 from .run_questions import RunQuestions
 from .state import Call
 from .text import row_text, said, well_formed_values
@@ -81,7 +81,9 @@ class RunDecisions(RunQuestions, kind="run"):
         run, by, reason = self.state.run, row_text(message.by), said(message.reason)
         if call.status == "in_doubt":
             # It did not happen: made again, and if it was approved, as exactly what was approved then.
-            again = CallTool(run.name, call.call, call.tool, call.arguments, call.idempotency_key, digest=call.approved)
+            again = CallTool(
+                run.name, call.call, call.tool, call.arguments, call.idempotency_key, call.approved, call.released
+            )
             identifier = ctx.send(self.parts.tool, again)
             self._record(ToolCallSettled(call.step, call.call, call.tool, False, by, reason, identifier, ctx.node), ctx)
             return
@@ -188,10 +190,11 @@ class RunDecisions(RunQuestions, kind="run"):
             return None, verdict.error
         if self._same(call, verdict.arguments):
             return None, "nothing was changed"
-        terms = Terms(f"{by} changed the arguments", "edit", "low")
-        if isinstance(verdict, Hold):
-            terms = merged([terms, verdict.terms]) or terms
-        return Hold(verdict.tool, verdict.arguments, terms, verdict.tally), ""
+        edit = Terms(f"{by} changed the arguments", "edit", "low")
+        gate = [verdict.terms] if isinstance(verdict, Hold) else []
+        # What the tool wanted it cannot be asked again before it is called, and then it has its approval.
+        of_tool = [] if was.by_tool is None else [terms_of_tool(was.by_tool)]
+        return Hold(verdict.tool, verdict.arguments, merged([edit, *gate, *of_tool]) or edit, verdict.tally), ""
 
     @staticmethod
     def _same(call: Call, arguments: Arguments) -> bool:

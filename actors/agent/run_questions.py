@@ -11,29 +11,32 @@ from ..approval import ExpiryWanted, Withdrawn
 from ..context import Context
 from . import record
 from .approval_events import ApprovalCheckRequested, Change
+from .arguments import InvalidArguments
 from .digest import call_digest, decision_id, idempotency_key
 from .events import ApprovalRequested, Finding, RequestedCall
-from .gate import Go, Hold
-from .messages import CallTool, CheckCall
+from .facts import Facts
+from .gate import Go, Hold, tally_of
+from .messages import CallTool, CheckCall, ToolAsks
 from .policy import Terms
-from .question import Question
+from .question import Question, terms_of_tool
 from .run_children import RunChildren
 from .state import Call
+from .text import row_text
 
 
 class RunQuestions(RunChildren, kind="run"):
     """Holds calls, and asks."""
 
-    def _call(self, number: int, verdict: Go | Hold, digest: str = "") -> CallTool:
+    def _call(self, number: int, verdict: Go | Hold, digest: str = "", approval: str = "") -> CallTool:
         run_id, tool, arguments = self.state.run.name, verdict.tool, verdict.arguments
         key = idempotency_key(run_id, number, tool.name, arguments.canonical)
-        return CallTool(run_id, number, tool.name, arguments.plain, key, digest)
+        return CallTool(run_id, number, tool.name, arguments.plain, key, digest, approval)
 
     def _hold(self, asked: RequestedCall, number: int, verdict: Hold, ctx: Context) -> None:
         """Hold a call that the model asked for."""
         name, tool = decision_id(self.state.run.name, number), verdict.tool
         digest = call_digest(name, tool.name, tool.version, verdict.arguments.canonical)
-        call = self._call(number, verdict, digest)
+        call = self._call(number, verdict, digest, name)
         identifier = ctx.hold(self.parts.tool, call)
         requested = record.approval_requested(
             self.state.run.step, call, identifier, name, verdict.terms, seconds=self._seconds(verdict.terms)
@@ -47,6 +50,34 @@ class RunQuestions(RunChildren, kind="run"):
         )
         self._put(requested, ctx)
 
+    def _hold_for_tool(self, call: Call, message: ToolAsks, ctx: Context) -> None:
+        """Hold a call that was made, and whose tool has done nothing but ask for people. It stays the same call, with
+        its number and its key; only the message is another one, which waits."""
+        tool = self._toolset().get(call.tool)
+        try:
+            arguments = None if tool is None else tool.validate(call.arguments)
+        except InvalidArguments:
+            arguments = None
+        if tool is None or arguments is None:
+            why = f"{message.asks.reason}; meanwhile the tool has changed, and nobody was asked"
+            self._record(record.tool_failed(call, row_text(why)), ctx)
+            return
+        run, terms = self.state.run, terms_of_tool(message.asks)
+        name = decision_id(run.name, call.call)
+        digest = call_digest(name, tool.name, tool.version, arguments.canonical)
+        held = CallTool(run.name, call.call, call.tool, call.arguments, call.idempotency_key, digest, name)
+        identifier = ctx.hold(self.parts.tool, held)
+        requested = record.approval_requested(call.step, held, identifier, name, terms, seconds=self._seconds(terms))
+        requested = msgspec.structs.replace(
+            requested,
+            tool_call_id=call.tool_call_id,
+            provenance=message.provenance,
+            tally=tally_of(tool, arguments, Facts.of(run, self.rules)),
+            sums=dict(tool.sums),
+            by_tool=message.asks,
+        )
+        self._put(requested, ctx)
+
     def _hold_again(
         self, call: Call, changed: Hold | None, again: str, ctx: Context, **about: object
     ) -> ApprovalRequested:
@@ -54,24 +85,25 @@ class RunQuestions(RunChildren, kind="run"):
         recorded that says so, for its number names the new question."""
         name = decision_id(self.state.run.name, call.call)
         terms = changed.terms if changed else call.question.terms if call.question else Terms(call.reason)
+        # Numbered by the journal: child runs are named like decisions, with one number more.
+        decision = f"{name}.again-{ctx.row.events + 1}"
         if changed is None:
-            tool = CallTool(
-                self.state.run.name, call.call, call.tool, call.arguments, call.idempotency_key, call.digest
-            )
+            run, key = self.state.run.name, call.idempotency_key
+            tool = CallTool(run, call.call, call.tool, call.arguments, key, call.digest, decision)
         else:
             version, text = changed.tool.version, changed.arguments.canonical
-            tool = self._call(call.call, changed, call_digest(name, changed.tool.name, version, text))
+            digest = call_digest(name, changed.tool.name, version, text)
+            tool = self._call(call.call, changed, digest, decision)
         ctx.drop(call.message)
         self._check_no_more(call, ctx)
         identifier = ctx.hold(self.parts.tool, tool)
-        # Numbered by the journal: child runs are named like decisions, with one number more.
-        decision = f"{name}.again-{ctx.row.events + 1}"
         requested = record.approval_requested(
             call.step, tool, identifier, decision, terms, seconds=self._seconds(terms), again=again
         )
         kept = call.question or Question(terms)
         sums = kept.sums if changed is None else dict(changed.tool.sums)
-        given = {"provenance": kept.provenance, "edited_by": kept.edited_by, "sums": sums, **about}
+        given = {"provenance": kept.provenance, "edited_by": kept.edited_by, "sums": sums, "by_tool": kept.by_tool}
+        given |= about
         return msgspec.structs.replace(requested, tool_call_id=call.tool_call_id, replaces=call.decision, **given)
 
     def _put(self, requested: ApprovalRequested, ctx: Context, diff: list[Change] | None = None) -> None:

@@ -360,6 +360,7 @@ class Runs(Deciding):
         folded = msgspec.to_builtins(fold(events))
         if kept["tools"] is None:
             _leave_out_what_is_newer(kept, folded)
+        _leave_out_released(kept, folded)
         wrong = [f"{key}: {kept[key]!r} kept, {folded[key]!r} folded" for key in folded if kept[key] != folded[key]]
         if len(events) != row.events:
             lost = sorted(set(range(1, row.events + 1)) - {recorded.seq for recorded in journal})
@@ -389,6 +390,13 @@ def _leave_out_what_is_newer(kept: dict[str, Any], folded: dict[str, Any]) -> No
     for number, call in kept["pending"].items():
         if call["question"] is None and number in folded["pending"]:
             folded["pending"][number]["question"] = None
+
+
+def _leave_out_released(kept: dict[str, Any], folded: dict[str, Any]) -> None:
+    """Of calls in doubt under a release that did not keep what had let them go."""
+    for number, call in kept["pending"].items():
+        if not call["released"] and number in folded["pending"]:
+            folded["pending"][number]["released"] = ""
 
 
 def _children(state: RunState) -> list[Call]:

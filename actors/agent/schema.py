@@ -13,7 +13,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any, Final, Optional
+from typing import Any, Final, NamedTuple, Optional
 
 import msgspec
 
@@ -25,14 +25,28 @@ from .result import text_of
 
 KEY_PARAMETER: Final = "idempotency_key"
 """The parameter that the runtime fills; models never see it."""
+APPROVAL_PARAMETER: Final = "approval"
+"""The same with the decision that released the call; "" or None where nobody was asked."""
+HIDDEN_PARAMETERS: Final = frozenset({KEY_PARAMETER, APPROVAL_PARAMETER})
 
 
 class BadTool(UsageError, ValueError):
     """A tool declared in a way that cannot work; the message names the tool, the parameter and the way out."""
 
 
-def parameters_of(function: Callable[..., Any], tool: str) -> tuple[tuple[Parameter, ...], bool]:
-    """The arguments that `function` takes from a model, and whether it takes an idempotency key.
+class Signature(NamedTuple):
+    """What a tool's function takes."""
+
+    inputs: tuple[Parameter, ...]
+    """From a model."""
+    takes_key: bool
+    takes_approval: bool
+    unasked: str | None
+    """The approval where nobody was asked: None where its annotation allows that, else ""."""
+
+
+def parameters_of(function: Callable[..., Any], tool: str) -> Signature:
+    """The arguments that `function` takes from a model, and which it takes from the runtime.
 
     Raises:
         BadTool: for parameters that cannot be passed by name or have no usable annotation.
@@ -42,15 +56,15 @@ def parameters_of(function: Callable[..., Any], tool: str) -> tuple[tuple[Parame
     except (TypeError, ValueError, NameError) as error:
         raise BadTool(f"tool {tool!r}: it has no readable signature ({error})") from error
     names = _visible_names(function)
-    takes_key = KEY_PARAMETER in signature.parameters
     found = []
     fixed = _fixed(function)
+    hidden = {name: signature.parameters[name] for name in HIDDEN_PARAMETERS & signature.parameters.keys() - fixed}
     for parameter in signature.parameters.values():
         if parameter.name in fixed:
             continue
         where = f"tool {tool!r}, parameter {parameter.name!r}"
         _require_passed_by_name(parameter, where)
-        if parameter.name == KEY_PARAMETER:
+        if parameter.name in hidden:
             _require_text(parameter, names, where)
         elif parameter.annotation is inspect.Parameter.empty:
             raise BadTool(f"{where}: it has no annotation; models are told its type, so give it one")
@@ -58,7 +72,9 @@ def parameters_of(function: Callable[..., Any], tool: str) -> tuple[tuple[Parame
             hint = _resolved(parameter.annotation, names, where)
             settle(hint, lambda annotation: _resolved(annotation, names, where), names)  # noqa: B023 - called here
             found.append(_parameter(parameter, hint, where))
-    return tuple(found), takes_key and KEY_PARAMETER not in fixed
+    asked = hidden.get(APPROVAL_PARAMETER)
+    unasked = None if asked is not None and _takes(None, asked, names) else ""
+    return Signature(tuple(found), KEY_PARAMETER in hidden, asked is not None, unasked)
 
 
 def body_of(function: Callable[..., Any]) -> Any:
@@ -128,19 +144,38 @@ def _require_passed_by_name(parameter: inspect.Parameter, where: str) -> None:
 def _require_text(parameter: inspect.Parameter, names: dict[str, Any], where: str) -> None:
     if parameter.annotation is inspect.Parameter.empty:
         return
+    _resolved(parameter.annotation, names, where)
+    if not _takes("key", parameter, names):
+        raise BadTool(f"{where}: the runtime fills it with text; annotate it with str")
+
+
+def _takes(value: object, parameter: inspect.Parameter, names: dict[str, Any]) -> bool:
+    if parameter.annotation is inspect.Parameter.empty:
+        return isinstance(value, str)
     try:
-        msgspec.convert("key", _resolved(parameter.annotation, names, where))
-    except (msgspec.MsgspecError, TypeError) as error:
-        raise BadTool(f"{where}: the runtime fills it with text; annotate it with str") from error
+        msgspec.convert(value, _resolved(parameter.annotation, names, parameter.name))
+    except (msgspec.MsgspecError, TypeError):
+        return False
+    return True
 
 
 def _parameter(parameter: inspect.Parameter, hint: Any, where: str) -> Parameter:
-    if hint is object:
-        hint = Any
-    required = parameter.default is inspect.Parameter.empty
     if type(parameter.default).__module__.partition(".")[0] == "pydantic" and hasattr(parameter.default, "metadata"):
         raise BadTool(f"{where}: Field(...) is no default of a function; write `Annotated[..., Field(...)] = 3`")
-    if parameter.default is None and not required:
+    required = parameter.default is inspect.Parameter.empty
+    return parameter_of(parameter.name, hint, msgspec.NODEFAULT if required else parameter.default, where)
+
+
+def parameter_of(name: str, hint: Any, default: object, where: str) -> Parameter:
+    """What a model gives under this name. `default`: NODEFAULT where it has to give it.
+
+    Raises:
+        BadTool: beginning with `where`, for a type that cannot be read from JSON.
+    """
+    if hint is object:
+        hint = Any
+    required = default is msgspec.NODEFAULT
+    if default is None:
         hint = Optional[hint]  # `x: str = None` means it  # noqa: UP045 - `|` cannot take every hint
     try:
         hint = understood(hint)
@@ -152,8 +187,8 @@ def _parameter(parameter: inspect.Parameter, hint: Any, where: str) -> Parameter
             f"{where}: {hint!r} cannot be read from JSON ({reason}); use built-in types, dataclasses, msgspec Structs, "
             "TypedDicts, Literals or Enums, declared in a module where they refer to each other"
         ) from error
-    default = msgspec.UNSET if required else _plain_default(parameter.default, hint)
-    return Parameter(name=parameter.name, hint=hint, required=required, default=default)
+    plain = msgspec.UNSET if required else _plain_default(default, hint)
+    return Parameter(name=name, hint=hint, required=required, default=plain)
 
 
 def _plain_default(default: object, hint: Any) -> Any:

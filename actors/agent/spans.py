@@ -14,7 +14,7 @@ from ..context import WorkerContext
 from ..llm.client import LLMClient, LLMResponse
 from ..tracing import Ended, Span, Value, Work
 from .digest import decision_id
-from .messages import CallModel, CallTool, CheckCall, ToolDoubted, ToolErred
+from .messages import CallModel, CallTool, CheckCall, ToolAsks, ToolDoubted, ToolErred
 from .state import RunState
 from .text import row_text
 
@@ -97,6 +97,8 @@ def tool_ended(span: Span, outcome: Message) -> None:
         span.fail("tool_error")
     elif isinstance(outcome, ToolDoubted):
         span.fail("in_doubt")
+    elif isinstance(outcome, ToolAsks):
+        span.note({"callboard.call.asks": True})
 
 
 def run_ended(span: Span, work: Work | None, run: RunState) -> None:

@@ -77,6 +77,8 @@ class Call(msgspec.Struct):
     """Number of the node that let it go."""
     approved: str = ""
     """In doubt: the digest that was approved before; what is made again must still have it."""
+    released: str = ""
+    """Once it was in doubt: the decision that had let it go; what is made again is told the same."""
     child: str = ""
     """Address of the child run that answers it, where it is a call of an agent."""
     granted: Budget | None = None
@@ -357,21 +359,7 @@ def _apply_to_call(state: RunState, event: Message) -> None:
         case ToolCallRequested():
             _let_go(state, event)
         case ApprovalRequested():
-            state.calls = max(state.calls, event.call)
-            state.pending[event.call] = Call(
-                event.call,
-                event.step,
-                event.tool,
-                event.arguments,
-                "held",
-                event.message,
-                event.idempotency_key,
-                event.digest,
-                event.tool_call_id,
-                event.decision,
-                event.reason,
-                question=asked(event),
-            )
+            _held(state, event)
         case ApprovalCheckRequested() | ApprovalChecked():
             held = state.pending.get(event.call)
             if held is not None and held.question is not None and held.decision == event.decision:
@@ -385,11 +373,7 @@ def _apply_to_call(state: RunState, event: Message) -> None:
         case ToolCallCompleted() | ApprovalDenied() | ApprovalExpired():
             state.pending.pop(event.call, None)
         case ToolCallInDoubt():
-            if event.call in state.pending:
-                call = state.pending[event.call]
-                call.status, call.decision, call.approved = "in_doubt", event.decision, call.digest
-                call.digest, call.reason = event.digest, event.reason
-                call.attempts += 1
+            _doubted(state, event)
         case ToolCallSettled():
             _settled(state, event)
         case ChildStarted():
@@ -404,6 +388,16 @@ def _apply_to_call(state: RunState, event: Message) -> None:
             state.total_cost_usd += event.cost_usd
         case _:
             return
+
+
+def _held(state: RunState, event: ApprovalRequested) -> None:
+    state.calls = max(state.calls, event.call)
+    if event.by_tool is not None and not event.replaces:
+        state.tool_calls -= 1  # it was let go, and has come back with nothing done
+    call = Call(event.call, event.step, event.tool, event.arguments, "held", event.message, event.idempotency_key)
+    call.digest, call.tool_call_id = event.digest, event.tool_call_id
+    call.decision, call.reason, call.question = event.decision, event.reason, asked(event)
+    state.pending[event.call] = call
 
 
 def _let_go(state: RunState, event: ToolCallRequested) -> None:
@@ -422,6 +416,15 @@ def _let_go(state: RunState, event: ToolCallRequested) -> None:
         event.decision,
         node=event.node,
     )
+
+
+def _doubted(state: RunState, event: ToolCallInDoubt) -> None:
+    if event.call in state.pending:
+        call = state.pending[event.call]
+        call.released = call.released or call.decision
+        call.status, call.decision, call.approved = "in_doubt", event.decision, call.digest
+        call.digest, call.reason = event.digest, event.reason
+        call.attempts += 1
 
 
 def _settled(state: RunState, event: ToolCallSettled) -> None:

@@ -14,20 +14,23 @@ sees or what was approved; a predicate that fails closes its gate.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, TypedDict, Unpack, overload
 
 from callboard.actors.llm.client import ToolSpec
 
+from ..guard.taint import Label
 from . import options as declared
 from .arguments import Arguments, Parameter, validate, values_of
 from .checks import CHECK_SECONDS, findings_of
-from .events import Finding, Trust
+from .events import Finding
 from .foreign import InThread, call_foreign, contained
 from .options import Doubt, Effect, Predicate, Retries
+from .policies import wrong_in
+from .policy import Terms
 from .result import normalise, text_of
-from .schema import KEY_PARAMETER, BadTool, description_of, object_schema, parameters_of
+from .schema import APPROVAL_PARAMETER, KEY_PARAMETER, BadTool, description_of, object_schema, parameters_of
 from .sums import checked_sums
 from .trust import Labels, labels_of, trust_at
 from .version import tool_version
@@ -61,16 +64,20 @@ class Tool:
     on_doubt: Doubt
     """What to do when a call was started and nobody knows whether it happened."""
     reconcile: Callable[..., Any] | None = field(repr=False)
-    returns_trust: Trust | Mapping[str, Trust]
+    returns_trust: Label | Mapping[str, Label]
     checks: tuple[Callable[..., Any], ...] = field(repr=False)
     """What is looked at again, at run time, before an approver decides."""
     version: str
     """12 hexadecimal digits that change with the tool's code and schema."""
     source_module: str
-    labels: Trust | Labels = field(repr=False, default="untrusted")
+    labels: Label | Labels = field(repr=False, default="untrusted")
     """`returns_trust`, read."""
     sums: Mapping[str, str] = field(repr=False, default_factory=dict)
     """Which arguments are sums of money, and in which unit (sums.py); what is not named is known by its name."""
+    takes_approval: bool = field(repr=False, default=False)
+    """Whether the function has a parameter `approval`, which the runtime fills."""
+    unasked: str | None = field(repr=False, default="")
+    """What that is where nobody was asked."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -101,7 +108,7 @@ class Tool:
         """Fresh typed values, as the function gets them."""
         return values_of(self.inputs, arguments.plain)
 
-    def trust_of(self, path: str | Sequence[str | int]) -> Trust:
+    def trust_of(self, path: str | Sequence[str | int]) -> Label:
         """Whether the value at `path` of a recorded result can be relied on.
 
         `path` is written as `result_path` does (`orders[0].id`), or given as its keys and positions; what is no path is
@@ -111,11 +118,16 @@ class Tool:
 
     def gate(self, arguments: Arguments) -> str | None:
         """Why a human has to approve this call; None when nobody has to. Never raises, and in doubt never None."""
+        terms = self.terms(arguments)
+        return None if terms is None else terms.reason
+
+    def terms(self, arguments: Arguments) -> Terms | None:
+        """On what terms a human has to approve this call. Never raises, and in doubt never None."""
         rule = self.requires_approval
         if isinstance(rule, bool):
-            return f"{self.name} always needs approval" if rule else None
+            return Terms(f"{self.name} always needs approval") if rule else None
         if isinstance(rule, str):
-            return rule
+            return Terms(rule)
         try:
             verdict = rule(self.values(arguments))
             if not verdict:
@@ -123,12 +135,16 @@ class Tool:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - the user's code; whatever it raises, the gate stays closed
-            return f"approval predicate failed: {type(error).__name__}: {text_of(error)}"[:_MAX_REASON_CHARS]
-        reason = verdict.strip()[:_MAX_REASON_CHARS] if isinstance(verdict, str) else ""
-        return reason or f"{self.name} needs approval for these arguments"
+            return Terms(f"approval predicate failed: {type(error).__name__}: {text_of(error)}"[:_MAX_REASON_CHARS])
+        if isinstance(verdict, Terms) and (wrong := wrong_in(verdict)):
+            return Terms(f"approval predicate asks for what cannot be: {wrong}"[:_MAX_REASON_CHARS], risk="high")
+        terms = verdict if isinstance(verdict, Terms) else Terms(verdict if isinstance(verdict, str) else "")
+        reason = terms.reason.strip()[:_MAX_REASON_CHARS] or f"{self.name} needs approval for these arguments"
+        return replace(terms, reason=reason, policy="tool")
 
-    async def call(self, arguments: Arguments, key: str, in_thread: InThread) -> dict[str, Any]:
-        """Run the function once and normalise its result. `key` is passed on if the function takes one.
+    async def call(self, arguments: Arguments, key: str, in_thread: InThread, approval: str = "") -> dict[str, Any]:
+        """Run the function once and normalise its result. `key`, and the decision that released the call (`approval`;
+        "": nobody was asked), are passed on if the function takes them.
 
         Raises:
             Exception: what the function raises.
@@ -136,6 +152,8 @@ class Tool:
         values = self.values(arguments)
         if self.takes_key:
             values[KEY_PARAMETER] = key
+        if self.takes_approval:
+            values[APPROVAL_PARAMETER] = approval or self.unasked
         return normalise(await call_foreign(self.function, values, in_thread))
 
     async def ask_reconcile(self, arguments: Arguments, key: str, in_thread: InThread) -> dict[str, Any] | None:
@@ -182,7 +200,7 @@ class ToolOptions(TypedDict, total=False):
     retry: int | Retries | None
     on_doubt: Doubt | None
     reconcile: Callable[..., Any] | None
-    returns_trust: Trust | Mapping[str, Trust]
+    returns_trust: Label | Mapping[str, Label]
     checks: Callable[..., Any] | Sequence[Callable[..., Any]]
     sums: Mapping[str, str]
 
@@ -197,7 +215,8 @@ def tool(
     """Make a tool of an async or a blocking function; with or without options.
 
     Every parameter needs an annotation; the docstring is what models read. A parameter `idempotency_key` is hidden from
-    them and filled by the runtime with the same key however often the call is attempted.
+    them and filled by the runtime with the same key however often the call is attempted. So is `approval`: with the id
+    of the decision that released the call, or "" (None, where its annotation allows that) where nobody was asked.
 
     Options:
         name: what models call it; by default the function's name.
@@ -205,7 +224,8 @@ def tool(
         effect: "read", "write", "egress" (something leaves the house) or "money"; by default "write" with
             `side_effect`, else "read". All but "read" imply `side_effect`.
         requires_approval: True; a sentence that says why; or a function of the arguments (a dict of typed values) that
-            says yes, no, or why. A function that raises counts as yes.
+            says yes, no, why, or on what terms (`Terms`: how many people, how risky). A function that raises counts as
+            yes.
         timeout_seconds (or timeout): how long one attempt may take; None leaves that to the desk.
         attempts (or retry): how often a call is attempted before its error goes to the model: a number, or `Retries`.
         on_doubt: what to do when nobody knows whether a started call happened. By default: ask `reconcile` where given;
@@ -240,7 +260,7 @@ def _declare(
     retry: int | Retries | None = None,
     on_doubt: Doubt | None = None,
     reconcile: Callable[..., Any] | None = None,
-    returns_trust: Trust | Mapping[str, Trust] = "untrusted",
+    returns_trust: Label | Mapping[str, Label] = "untrusted",
     checks: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
     sums: Mapping[str, str] = MappingProxyType({}),
 ) -> Tool:
@@ -248,7 +268,8 @@ def _declare(
         raise BadTool(f"a tool is made of a function, not of {text_of(function):.200}")
     name = declared.checked_name(function, name)
     declared.require_plain_function(function, name)
-    inputs, takes_key = parameters_of(function, name)
+    taken = parameters_of(function, name)
+    inputs, takes_key = taken.inputs, taken.takes_key
     schema = object_schema(inputs)
     declared.require_rule(requires_approval, name)
     if reconcile is not None:
@@ -273,4 +294,6 @@ def _declare(
         source_module=getattr(function, "__module__", None) or "",
         labels=labels_of(returns_trust, name),
         sums=checked_sums(sums, inputs, name),
+        takes_approval=taken.takes_approval,
+        unasked=taken.unasked,
     )

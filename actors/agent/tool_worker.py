@@ -5,6 +5,8 @@ What a redelivered call means (the previous attempt's node died, or was supersed
     no start on record          it was never begun, or it is safe to repeat: call it, with the same key
     start on record             in doubt: ask `reconcile`, or a person (`ToolDoubted`); never blindly again
 
+A tool may also want people to decide first (`NeedsApproval`): then nothing was done, and the run asks (`ToolAsks`).
+
 The same doubt is left by an attempt that ran out of time. Tools that are safe to repeat (no side effect, or they take
 the key) need no start on record, which saves a commit. Nothing but a retry that is meant leaves `call` as an exception:
 the pool would repeat it, also where that does harm.
@@ -14,19 +16,22 @@ import logging
 from collections.abc import Mapping
 
 from ...mailbox.errors import UsageError
-from ...mailbox.message import Message
+from ...mailbox.message import Message, decode_tagged
 from ..actor import Worker, on
 from ..context import WorkerContext
 from ..directives import Fatal, Park, Reject, Transient
 from . import spans
 from .arguments import Arguments, InvalidArguments
 from .digest import call_digest, decision_id
-from .events import Finding
-from .faults import NotBegun, is_permanent, retry_after_seconds
+from .events import Finding, ToolAsked
+from .faults import NeedsApproval, NotBegun, is_permanent, retry_after_seconds
 from .foreign import Threads, contained
-from .messages import CallChecked, CallTool, CheckCall, ToolAnswered, ToolDoubted, ToolErred
+from .forking import last_turn
+from .messages import CallChecked, CallTool, CheckCall, ToolAnswered, ToolAsks, ToolDoubted, ToolErred
+from .policy import MAX_NEEDED
+from .result import text_of
 from .rules import NO_RULES, Rules
-from .text import error_line
+from .text import error_line, row_text
 from .tool import Tool
 
 log = logging.getLogger(__name__)
@@ -131,9 +136,12 @@ class ToolWorker(Worker, kind="tool"):
         try:
             with ctx.port.deadline(seconds) as scope:
                 try:
-                    result = await contained(tool.call(arguments, message.idempotency_key, threads))
+                    called = tool.call(arguments, message.idempotency_key, threads, message.approval)
+                    result = await contained(called)
                 finally:
                     late = scope is not None and scope.cancel_called
+        except NeedsApproval as error:
+            return await self._asks(message, error, ctx)
         except Exception as error:
             log.info("tool %s failed", tool.name, exc_info=error)
             ctx.span.fail("timeout" if late else type(error).__name__)
@@ -147,6 +155,19 @@ class ToolWorker(Worker, kind="tool"):
             return known or self._failed(message, tool, error, reason, ctx, safe=doubt)
         took = int((ctx.port.monotonic() - began) * 1000)
         return ToolAnswered(message.call, result, took, ctx.attempt, node=ctx.node)
+
+    @staticmethod
+    async def _asks(message: CallTool, error: NeedsApproval, ctx: WorkerContext) -> Message:
+        """A tool wants people to decide first. It has done nothing: no attempt has failed, and there is no doubt."""
+        reason = row_text(text_of(error.reason)) or f"{message.tool} asks for approval"
+        if message.digest:
+            said = f"{reason} ({message.tool} asks for an approval that it has; nobody is asked again)"
+            return ToolErred(message.call, row_text(said), ctx.attempt)
+        rows = await ctx.journal(ctx.caller)
+        asked = last_turn([decode_tagged(row.type, row.body) for row in rows]).get(message.call)
+        needed = error.needed if type(error.needed) is int else MAX_NEEDED
+        asks = ToolAsked(reason, "medium" if error.risk == "normal" else "high", min(max(needed, 1), MAX_NEEDED))
+        return ToolAsks(message.call, asks, [] if asked is None else asked.provenance)
 
     @staticmethod
     async def _reconcile(

@@ -4,6 +4,7 @@
 
 A label stands for the field and all that is in it; of several that fit, the one that says most about the path decides,
 and between equals distrust. What no label fits is untrusted, and so is what does not look like a path.
+`secret` is `trusted`, for values that are not meant to leave the house.
 
 Invariant: a result's own keys cannot claim a label. `orders[0].id` as one key is another path than `id` in `orders`,
 because paths are compared part by part, and written (`result_path`) with such keys in quotes.
@@ -14,13 +15,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
-from .events import Trust
+from ..guard.taint import Label
 from .result import text_of
 from .schema import BadTool
 
-Labels = tuple[tuple[tuple[str | None, ...], Trust], ...]
+Labels = tuple[tuple[tuple[str | None, ...], Label], ...]
 """Patterns with their labels. `None` in a pattern is any position of a list, `*` any key."""
 
+_CARE: Final[tuple[Label, ...]] = ("trusted", "secret", "untrusted")
+"""Of labels that say as much, the later one counts."""
 MAX_PATH_CHARS: Final = 200
 MAX_PATH_PARTS: Final = 32
 
@@ -49,31 +52,31 @@ def short_path(parts: Sequence[str | int]) -> str:
     return result_path(cut)[:MAX_PATH_CHARS]
 
 
-def labels_of(declared: object, tool: str) -> Trust | Labels:
+def labels_of(declared: object, tool: str) -> Label | Labels:
     """What `returns_trust` says.
 
     Raises:
         BadTool: it is neither a label nor a mapping of paths to labels.
     """
-    if isinstance(declared, str) and declared in get_args(Trust):
+    if isinstance(declared, str) and declared in get_args(Label):
         return declared  # type: ignore[return-value]
     if not isinstance(declared, Mapping):
         raise BadTool(
-            f"tool {tool!r}: returns_trust must be 'untrusted', 'trusted', or a mapping of the result's fields to "
-            f"these, not {text_of(declared):.200}"
+            f"tool {tool!r}: returns_trust must be one of {list(_CARE)}, or a mapping of the "
+            f"result's fields to these, not {text_of(declared):.200}"
         )
-    found: list[tuple[tuple[str | None, ...], Trust]] = []
+    found: list[tuple[tuple[str | None, ...], Label]] = []
     for path, label in declared.items():
         pattern = _parsed(path) if isinstance(path, str) else None
         if not pattern:
             raise BadTool(
                 f"tool {tool!r}: returns_trust has no usable path {text_of(path)!r:.200}; write 'orders[].id'"
             )
-        if label not in get_args(Trust):
+        if label not in get_args(Label):
             raise BadTool(
-                f"tool {tool!r}: returns_trust[{path!r}] must be 'untrusted' or 'trusted', not {label!r:.200}"
+                f"tool {tool!r}: returns_trust[{path!r}] must be 'untrusted', 'trusted' or 'secret', not {label!r:.200}"
             )
-        if pattern[0] in _RESERVED and label == "trusted":
+        if pattern[0] in _RESERVED and label != "untrusted":
             raise BadTool(
                 f"tool {tool!r}: returns_trust cannot trust {path!r}: a result that is too large is given as "
                 "{'summary', 'truncated_bytes'}, with words of every field; give the field another name"
@@ -82,13 +85,13 @@ def labels_of(declared: object, tool: str) -> Trust | Labels:
     return tuple(found)
 
 
-def trust_at(labels: Trust | Labels, path: str | Sequence[str | int]) -> Trust:
+def trust_at(labels: Label | Labels, path: str | Sequence[str | int]) -> Label:
     """The label of the value at `path` in a result as it is recorded."""
     if isinstance(labels, str):
         return labels
     parts = _parsed(path) if isinstance(path, str) else tuple(None if isinstance(p, int) else p for p in path)
     fitting = [(_weight(pattern), label) for pattern, label in labels if _fits(pattern, parts)] if parts else []
-    return max(fitting, key=lambda found: (found[0], found[1] == "untrusted"), default=((0, 0), "untrusted"))[1]
+    return max(fitting, key=lambda found: (found[0], _CARE.index(found[1])), default=((0, 0), "untrusted"))[1]
 
 
 def _parsed(path: str) -> tuple[str | None, ...] | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from callboard import FunctionLLM, InMemoryStore, LLMResponse, tool
+from callboard import FunctionLLM, InMemoryStore, LLMResponse, NeedsApproval, StepError, tool
 from callboard.actors.adapters.loop import Loop, durable_loop, said, user
 from callboard.actors.adapters.loop_errors import CallDenied
 from callboard.actors.adapters.loop_runtime import LoopRuntime
@@ -93,6 +93,42 @@ async def test_a_denied_call_raises_the_reason_in_the_code() -> None:
         await runtime.deny(run.id, "ann", "too much")
         assert (await runtime.resume(run.id)).final_answer == "ann: too much"
         assert done == []
+
+
+async def test_a_tool_that_asks_by_itself_holds_the_call_of_the_code_and_in_a_step_it_is_an_error() -> None:
+    calls: list[tuple[str, str]] = []
+
+    @tool(side_effect=True)
+    async def pay(amount: int, idempotency_key: str, approval: str) -> int:
+        """Pay."""
+        calls.append((idempotency_key, approval))
+        if not approval:
+            raise NeedsApproval("much")
+        return amount
+
+    async def alone() -> None:
+        raise NeedsApproval("nobody is asked here")
+
+    @durable_loop(tools=[pay])
+    async def code(run: Loop, goal: str) -> str:
+        paid = await run.call(pay, amount=7)
+        try:
+            await run.step("alone", alone)
+        except StepError as error:
+            return f"{paid} {error.error_type}"
+        return "no error"
+
+    async with LoopRuntime(InMemoryStore(), code) as runtime:
+        run = await runtime.start("go", run_id="r")
+        assert run.state.status == "awaiting_approval", run.state.failure_detail
+        await runtime.approve(run.id, "ann")
+        state = await runtime.resume(run.id)
+        assert (state.status, state.tool_calls) == ("completed", 1), state.failure_detail
+        assert state.final_answer == "{'result': 7} NeedsApproval"
+        (key, first), (same, second) = calls
+        assert key == same and first == "" and second.endswith("r.1")
+        verification = await runtime.verify(run.id)
+        assert verification.ok, verification.differences
 
 
 async def test_what_is_said_to_a_run_is_read_by_its_code_once_also_on_replay() -> None:

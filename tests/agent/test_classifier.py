@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from callboard import AgentSpec, Budget, RuleClassifier, tool
+from callboard.actors.agent.budget import topped_up
 from callboard.actors.agent.classifier import Classifier, Verdict, lowered
 from callboard.actors.agent.events import BudgetRaised, BudgetSet, LLMCallRequested, ToolCallFailed
 from callboard.mailbox.errors import UsageError
@@ -92,21 +93,41 @@ async def test_the_classifier_is_told_goal_tools_and_agent_once_a_run() -> None:
 
 
 async def test_a_lowered_limit_that_does_not_do_is_raised_once_and_said() -> None:
-    """EVALS 3.1: one recorded top-up, to the run's own budget."""
-    classifier = Says(Verdict("tiny", "", budget(max_iterations=1)))
-    async with Stage(loop(3), [look], classifier=classifier) as stage:
-        run = await stage.begin(max_steps=4)
+    """EVALS 3.1: one recorded top-up; it is by half, and to no more than the run's own budget."""
+    classifier = Says(Verdict("tiny", "", budget(max_iterations=2)))
+    async with Stage(loop(2), [look], classifier=classifier) as stage:
+        run = await stage.begin(max_steps=50)
         state = await stage.state(run)
-        assert (state.status, state.final_answer, state.budget.max_iterations) == ("completed", "ok", 4)
+        assert (state.status, state.final_answer, state.budget.max_iterations) == ("completed", "ok", 3)
         (raised,) = await stage.of(run, BudgetRaised)
-        assert raised.reason == "1 of 1 iterations are used"
+        assert raised.reason == "2 of 2 iterations are used"
         kinds = await stage.kinds(run)
         assert kinds.index("BudgetRaised") < kinds.index("LLMCallRequested", kinds.index("BudgetRaised"))
 
-        run = await stage.begin(max_steps=3)
-        state = await stage.state(run)
-        assert (state.status, state.failure_detail) == ("failed", "3 of 3 iterations are used")
-        assert len(await stage.of(run, BudgetRaised)) == 1
+    async with Stage(loop(9), [look], classifier=classifier) as stage:
+        for own in (3, 50):
+            run = await stage.begin(max_steps=own)
+            state = await stage.state(run)
+            assert (state.status, state.failure_detail) == ("failed", "3 of 3 iterations are used")
+            assert len(await stage.of(run, BudgetRaised)) == 1
+
+
+@pytest.mark.parametrize(
+    ("lowered", "own", "raised"),
+    [
+        (Budget(12, 40_000), Budget(50, 150_000), Budget(18, 60_000)),
+        (Budget(25, 80_000), Budget(30, 100_000), Budget(30, 100_000)),
+        (
+            budget(max_iterations=1),
+            budget(max_iterations=9, max_tool_calls=4),
+            budget(max_iterations=2, max_tool_calls=4),
+        ),
+    ],
+)
+def test_a_top_up_is_half_of_the_lowered_limit_and_never_beyond_the_own(
+    lowered: Budget, own: Budget, raised: Budget
+) -> None:
+    assert topped_up(lowered, own) == raised
 
 
 async def test_a_lowered_number_of_tool_calls_is_raised_when_more_are_asked_for() -> None:
@@ -165,11 +186,11 @@ async def test_whatever_a_classifier_says_the_journal_can_hold_and_the_run_verif
 
 
 async def test_a_limit_that_was_lowered_wrongly_costs_no_agent_its_call() -> None:
-    classifier = OfTheDesk(Verdict("tiny", "", budget(max_iterations=1)))
+    classifier = OfTheDesk(Verdict("tiny", "", budget(max_tool_calls=1)))
     expert = AgentSpec("expert", "Knows.", tools=(look,), llm=script(asks(("look", {"n": 1})), says("42")))
     ask = asks(("expert", {"goal": "how many?"}))
     async with Stage(script(ask, says("ok")), [], agents=[expert], classifier=classifier) as stage:
-        run = await stage.begin(budget=budget(max_iterations=9))
+        run = await stage.begin(budget=budget(max_iterations=9, max_tool_calls=9))
         assert await stage.of(run, ToolCallFailed) == []
         assert len(await stage.of(run, BudgetRaised)) == 1
         assert (await stage.state(run)).iterations == 4

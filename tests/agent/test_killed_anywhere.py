@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from callboard import AgentSpec, LLMResponse, Tool, tool
+from callboard import AgentSpec, LLMResponse, NeedsApproval, Tool, tool
 from callboard.actors.agent.compaction import Compaction
 from callboard.actors.agent.events import ToolCallCompleted
 from callboard.actors.agent.policies import PolicyCall, policy
@@ -33,6 +33,8 @@ class World:
     """What happened outside."""
 
     effects: list[tuple[Any, str]] = field(default_factory=list)
+    approvals: set[str] = field(default_factory=set)
+    """What the tool that asks by itself was told it may go by."""
     stuck: bool = False
     """The slow tool never comes back, the first time."""
 
@@ -55,12 +57,21 @@ class World:
                 await stage().port.sleep(1e6)
             return f"wired {amount}"
 
+        @tool(side_effect=True, checks=[enough] if checked else [])
+        async def bill(amount: int, *, idempotency_key: str, approval: str) -> str:
+            """Pay, and know by itself when people are to be asked."""
+            if not approval:
+                raise NeedsApproval("a bill", risk="high", needed=2)
+            self.effects.append((amount, idempotency_key))
+            self.approvals.add(approval)
+            return f"paid {amount}"
+
         @tool
         async def look(n: int) -> str:
             """Look."""
             return "x" * n
 
-        return [pay, wire, look]
+        return [pay, wire, bill, look]
 
 
 @dataclass
@@ -124,6 +135,7 @@ async def new_node(stage: Stage) -> None:
 
 
 PAY = asks(("pay", {"amount": 9}))
+BILL = asks(("bill", {"amount": 9}))
 EXPERT = asks(("expert", {"goal": "pay"}))
 
 
@@ -232,6 +244,27 @@ STORIES: dict[str, Story] = {
         [4],
         options={"compaction": Compaction(max_bytes=7_000, keep_turns=1)},
     ),
+    "a tool that asks by itself, approved by two": Story(
+        [BILL, says("ok")], [approve("ann"), approve("bob")], "completed", [9]
+    ),
+    "a tool that asks by itself, edited, approved by two": Story(
+        [BILL, says("ok")], [edit(4), approve("ann"), approve("bob")], "completed", [4], checked=True
+    ),
+    "a tool that asks by itself, denied": Story([BILL, says("ok")], [deny()], "completed", []),
+    "a tool that asks by itself, expired": Story(
+        [BILL, says("ok")], [wait(100)], "completed", [], options={"approval_seconds": 60.0}
+    ),
+    "a tool that asks by itself, cancelled": Story([BILL, says("ok")], [cancel()], "cancelled", []),
+    "a tool that asks by itself in a child, beside one that waits": Story(
+        [EXPERT, says("ok")],
+        [approve("ann", "r.1", call=1), approve("bob", "r.1", call=1), deny("r.1")],
+        "completed",
+        [9],
+        child=[asks(("bill", {"amount": 9}), ("pay", {"amount": 5})), says("ok")],
+    ),
+    "a fork of a run whose tool has asked": Story(
+        [BILL, lambda messages: says(messages[-1].content)], [fork(), deny("r")], "completed", []
+    ),
     "a child's budget ends": Story(
         [EXPERT, lambda messages: says(messages[-1].content)],
         [wait(1)],
@@ -314,6 +347,7 @@ async def ends_well(stage: Stage, story: Story, world: World) -> None:
     if story.status:
         assert state.status == story.status, (state.status, await stage.kinds("r"))
     amounts = [amount for amount, _ in world.effects]
+    assert len(world.approvals) <= 1
     if story.doubtful:
         assert set(amounts) <= set(story.amounts) and len(amounts) <= len(story.amounts) + 1
     else:

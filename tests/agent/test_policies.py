@@ -7,8 +7,8 @@ import pytest
 
 from callboard import InMemoryStore, Runtime, tool
 from callboard.actors.agent.events import Provenance
-from callboard.actors.agent.policies import MAX_NEEDED, Policy, PolicyCall, policy, terms_of
-from callboard.actors.agent.policy import Terms, merged
+from callboard.actors.agent.policies import Policy, PolicyCall, policy, terms_of
+from callboard.actors.agent.policy import MAX_NEEDED, Terms, merged
 from callboard.actors.agent.policy_data import PolicyError, policies_from
 from callboard.actors.agent.rules import Rules
 from callboard.mailbox.errors import UsageError

@@ -3,9 +3,10 @@
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
-from callboard import AgentSpec, LLMResponse, NodeSettings, PostgresStore, Runtime, create_schema, tool
+from callboard import AgentSpec, LLMResponse, NeedsApproval, NodeSettings, PostgresStore, Runtime, create_schema, tool
 from callboard.actors.agent.events import ToolCallCompleted
 from callboard.actors.llm.client import ToolCall
 from callboard.mailbox.errors import AlreadyDecided
@@ -126,6 +127,42 @@ async def test_two_pools_with_the_same_run_id_share_no_decision_and_no_key(dsn: 
     assert len(set(keys)) == 2
 
 
+async def test_g5_a_tool_asks_by_itself_two_agree_and_it_goes_once_under_its_key(dsn: str) -> None:
+    calls: list[tuple[str, str]] = []
+
+    @tool(side_effect=True)
+    def pay(amount: int, idempotency_key: str, approval: str) -> int:
+        """Pay."""
+        calls.append((idempotency_key, approval))
+        if not approval:
+            raise NeedsApproval("much", risk="high", needed=2)
+        return amount
+
+    llm = script(asks(("pay", {"amount": 1})), says("ok"), asks(("pay", {"amount": 2})), says("ok"))
+    async with await runtime(dsn, llm, [pay]) as desk:
+        run = await desk.start("go", run_id="r")
+        [row] = await desk.store.decisions(status="pending")
+        assert (row.id, row.needed, row.risk, row.reason) == ("r.1", 2, "high", "much")
+        await desk.approve("r", "ann")
+        assert (await desk.resume("r")).status == "awaiting_approval" and len(calls) == 1
+        await desk.approve("r", "bob")
+        state = await desk.resume("r")
+        assert (state.status, state.tool_calls) == ("completed", 1)
+        assert calls == [(calls[0][0], ""), (calls[0][0], "r.1")]
+        fork = await desk.fork(run.id, say="again")
+        assert (await desk.resume(fork)).status == "awaiting_approval"
+        await desk.cancel(fork, by="ann")
+        assert (await desk.resume(fork)).status == "cancelled"
+        for name in ("r", fork):
+            await verified(desk, name)
+        assert await desk.store.dead_letters() == [] and len(calls) == 3
+
+
+class HowMany(msgspec.Struct):
+    things: str
+    at_least: int = 1
+
+
 async def test_a_fork_and_a_child_run_on_postgres(dsn: str) -> None:
     child = script(asks(("look", {"n": 2})), says("42"))
 
@@ -134,11 +171,12 @@ async def test_a_fork_and_a_child_run_on_postgres(dsn: str) -> None:
         """Look."""
         return n
 
-    llm = script(asks(("expert", {"goal": "how many?"})), lambda m: says(m[-1].content), lambda m: says(m[-1].content))
-    agents = [AgentSpec("expert", "Knows.", "", (look,), llm=child)]
+    llm = script(asks(("expert", {"things": "ö"})), lambda m: says(m[-1].content), lambda m: says(m[-1].content))
+    agents = [AgentSpec("expert", "Knows.", "", (look,), llm=child, request=HowMany)]
     async with await runtime(dsn, llm, [], agents=agents) as desk:
         run = await desk.start("go", run_id="o")
         assert run.state.final_answer == '{"answer":"42"}'
+        assert (await desk.state("o.1")).goal == '{"at_least":1,"things":"ö"}'
         fork = await desk.fork("o", say="and now?")
         assert (await desk.resume(fork)).final_answer == "and now?"
         for name in ("o", "o.1", fork):

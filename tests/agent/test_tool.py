@@ -9,6 +9,11 @@ import anyio.to_thread
 import msgspec
 import pytest
 
+from callboard.actors.agent.events import RequestedCall
+from callboard.actors.agent.gate import Hold, judge
+from callboard.actors.agent.policies import PolicyCall, policy
+from callboard.actors.agent.policy import Terms
+from callboard.actors.agent.rules import Rules
 from callboard.actors.agent.schema import BadTool
 from callboard.actors.agent.tool import Tool, tool
 from callboard.actors.llm.client import ToolSpec
@@ -211,6 +216,9 @@ class _NoTruth:
         (_raises_unsayable, "approval predicate failed: _Unsayable: _Unsayable()"),
         (lambda a: _NoTruth(), "approval predicate failed: TypeError: no truth"),
         (lambda: True, "approval predicate failed: TypeError"),
+        (lambda a: Terms("two of you", needed=2), "two of you"),
+        (lambda a: Terms(" "), "f needs approval for these arguments"),
+        (lambda a: Terms("nobody", needed=0), "approval predicate asks for what cannot be: needed=0"),
     ],
 )
 def test_w05_a_gate_never_raises_and_never_opens_by_mistake(rule: Any, reason: str | None) -> None:
@@ -219,6 +227,21 @@ def test_w05_a_gate_never_raises_and_never_opens_by_mistake(rule: Any, reason: s
 
     got = f.gate(f.validate({}))
     assert got == reason if reason is None else got is not None and got.startswith(reason)
+
+
+@policy
+def one_person(call: PolicyCall) -> Terms:
+    return Terms("one of you", risk="low")
+
+
+def test_a_rule_may_say_on_what_terms_people_decide_and_a_stricter_one_cannot_loosen_them() -> None:
+    @tool(requires_approval=lambda a: Terms("two of you", "own", "high", needed=2))
+    def f() -> None: ...
+
+    assert f.terms(f.validate({})) == Terms("two of you", "tool", "high", needed=2)
+    verdict = judge(RequestedCall("c", "f", {}), {"f": f}, None, Rules(policies=(one_person,)))
+    assert isinstance(verdict, Hold)
+    assert (verdict.terms.needed, verdict.terms.risk) == (2, "high")
 
 
 def test_a_reason_is_bounded() -> None:

@@ -28,6 +28,7 @@ from callboard.actors.agent.events import (
     RunStarted,
     StepCompleted,
     SummaryRequested,
+    ToolAsked,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallInDoubt,
@@ -54,6 +55,22 @@ def journal(*told: tuple[float, int, Any]) -> list[Recorded]:
 
 def told(timeline: Timeline) -> list[str]:
     return [f"{one.glyph} {one.label}".strip() for one in timeline.lines]
+
+
+def test_a_tool_that_asks_by_itself_is_shown_as_called_asked_for_and_called_again() -> None:
+    asks = ApprovalRequested(1, 1, "pay", {"amount": 7}, "much", "r.1", "d", 5, "key", by_tool=ToolAsked("much"))
+    timeline = fold(
+        journal(
+            (0, 1, START),
+            (1, 1, ToolCallRequested(1, 1, "pay", {"amount": 7}, "key", 4)),
+            (3, 1, asks),
+            (60, 1, ApprovalGranted(1, "r.1", "ann")),
+            (60, 1, ToolCallRequested(1, 1, "pay", {"amount": 7}, "key", 5, decision="r.1")),
+            (62, 1, ToolCallCompleted(1, 1, "pay", {"paid": 7}, "key", 2_000)),
+        )
+    )
+    shown = [(one.label, one.fill, one.failed) for one in timeline.lines if "pay" in one.label]
+    assert shown == [("pay", "done", False), ("approval pay", "person", False), ("pay", "done", False)]
 
 
 @pytest.mark.anyio
