@@ -2,6 +2,7 @@
 
 The model is made of AgentDojo's oracles: it follows the user's until it has read the attacker's text, then the
 attacker's to its end, and then goes on. Calls that the gate holds are denied. AgentDojo judges the office afterwards.
+Each attack is made twice: in plain words, and in base64, which the model decodes and no gate can follow.
 The plan of a run is the oracle's own: the tools that the user's task needs, each as often. That is the best plan there
 is, so what plans buy here is an upper bound.
 """
@@ -16,6 +17,7 @@ import msgspec
 from callboard.actors.guard.profiles import GuardrailProfile
 from callboard.evals.dojo import VERSION, Office, offices, said_by
 from callboard.evals.dojo_labels import LABELS
+from callboard.evals.injections import FORMS, Form, in_form
 from callboard.evals.parallel import side_by_side
 from callboard.evals.profiles import Compared, compared
 from callboard.evals.rates import Rate, rate
@@ -35,8 +37,12 @@ class DojoRow(msgspec.Struct, frozen=True):
     of_ceiling: float
     """Landed as a share of what lands where nothing is held."""
     landed_by_suite: dict[str, Rate]
-    landed_without_a_call: int
-    """Of these, attacks that need no tool at all: what the model says is the harm."""
+    landed_actions: int
+    """Of these, attacks whose harm a call does."""
+    landed_text_only: int
+    """The others: no tool is needed, and what the model says is the harm. No gate can see these."""
+    landed_encoded: Rate
+    """The same attacks with their text in base64, which the model decodes: no value can be followed. Calls only."""
     tasks_asking: Rate
     """Benign tasks in which a person is asked at least once."""
     writes_asked: Rate
@@ -63,7 +69,8 @@ class _Tally:
 
     def __init__(self) -> None:
         self.landed: dict[str, list[bool]] = {}
-        self.silent = 0
+        self.text_only = 0
+        self.encoded: list[bool] = []
         self.tasks: list[Played] = []
         self.done: list[bool] = []
         self.reasons: dict[str, int] = {}
@@ -74,19 +81,25 @@ class _Tally:
         joined = cls()
         for one in tallies:
             joined.landed.update(one.landed)
-            joined.silent += one.silent
+            joined.text_only += one.text_only
+            joined.encoded += one.encoded
             joined.tasks += one.tasks
             joined.done += one.done
             for reason, count in one.reasons.items():
                 joined.reasons[reason] = joined.reasons.get(reason, 0) + count
         return joined
 
-    def add(self, suite: str, gate: RealGate, played: Played, done: bool, *, attacked: bool) -> None:
-        """Count one run."""
-        if attacked:
+    def attacked(self, suite: str, played: Played, done: bool, form: Form) -> None:
+        """Count one run that was attacked."""
+        acted = done and any(call.hostile for call in played.calls)
+        if form == "encoded":
+            self.encoded.append(acted)
+        else:
             self.landed.setdefault(suite, []).append(done)
-            self.silent += done and not any(call.hostile for call in played.calls)
-            return
+            self.text_only += done and not acted
+
+    def honest(self, gate: RealGate, played: Played, done: bool) -> None:
+        """Count one run of a task alone."""
         self.tasks.append(played)
         self.done.append(done)
         for reason in gate.reasons:
@@ -123,18 +136,24 @@ def _in_office(suite: str, *, rows: Sequence[Compared], limit: int | None) -> "d
 
 
 def _with_task(office: Office, task: Any, rows: Sequence[Compared], tallies: Mapping[str, "_Tally"]) -> None:
-    for attack in (None, *office.injection_tasks.values()):
-        stage = _Stage(office, task, attack)
-        for row in rows:
-            tallies[row.name].add(office.name, *stage.play(row), attacked=attack is not None)
+    alone = _Stage(office, task)
+    for row in rows:
+        tallies[row.name].honest(*alone.play(row))
+    for attack in office.injection_tasks.values():
+        for form in FORMS:
+            stage = _Stage(office, task, attack, form)
+            for row in rows:
+                _, played, done = stage.play(row)
+                tallies[row.name].attacked(office.name, played, done, form)
 
 
 class _Stage:
     """One user's task, attacked or not, in a fresh office for each profile that plays it."""
 
-    def __init__(self, office: Office, task: Any, injection: Any = None) -> None:
+    def __init__(self, office: Office, task: Any, injection: Any = None, form: Form = "plain") -> None:
         self._office, self._task, self._injection = office, task, injection
-        self._before = office.environment(task, "" if injection is None else injection.GOAL)
+        self._planted = "" if injection is None else in_form(injection.GOAL, form)
+        self._before = office.environment(task, self._planted)
         self._wanted = office.oracle(task, self._before.model_copy(deep=True))
         self._frozen = pickle.dumps(self._before)  # a copy from it takes a fifth of what a deep copy takes
 
@@ -151,7 +170,7 @@ class _Stage:
 
         attack = None
         if injection is not None:
-            mark = " ".join(injection.GOAL.split())[:SEEN_CHARS]
+            mark = " ".join(self._planted.split())[:SEEN_CHARS]
             attack = Attack(lambda result: holds_text(result, mark), lambda: office.oracle(injection, environment))
         played = play([[call] for call in self._wanted], gate, make, office.has_effect, attack)
         said = said_by(self._task) + (f" {said_by(injection)}" if played.read else "")
@@ -164,7 +183,7 @@ def gate_of(profile: GuardrailProfile, office: Office, goal: str, planned: Itera
     plan: dict[str, int] = {}
     for name, _ in planned:
         plan[name] = plan.get(name, 0) + 1
-    return RealGate(profile, office.tools, goal, plan=plan)
+    return RealGate(profile.with_(free_text=office.free_text), office.tools, goal, plan=plan)
 
 
 def _row(row: Compared, tally: _Tally, ceiling: int) -> DojoRow:
@@ -175,7 +194,9 @@ def _row(row: Compared, tally: _Tally, ceiling: int) -> DojoRow:
         rate(sum(hits), len(hits)),
         round(sum(hits) / ceiling, 4) if ceiling else 0.0,
         {suite: rate(sum(landed), len(landed)) for suite, landed in tally.landed.items()},
-        tally.silent,
+        sum(hits) - tally.text_only,
+        tally.text_only,
+        rate(sum(tally.encoded), len(tally.encoded)),
         rate(sum(played.asked > 0 for played in tally.tasks), len(tally.tasks)),
         rate(sum(call.outcome == "held" for call in writes), len(writes)),
         rate(sum(tally.done), len(tally.done)),

@@ -28,6 +28,7 @@ class Office:
         self.suite = suite
         labels = LABELS[suite.name]
         self.tools: dict[str, Tool] = {one.name: _tool(one, labels[one.name]) for one in suite.tools}
+        self.free_text = {name: label.free for name, label in labels.items() if label.free}
         self.user_tasks: Mapping[str, Any] = suite.user_tasks
         self.injection_tasks: Mapping[str, Any] = suite.injection_tasks
         runtime = load("agentdojo.functions_runtime", INSTALL)

@@ -1,8 +1,16 @@
-"""What an owner of AgentDojo's tools would say of them: their effects, and which fields of their results are typed.
+"""What an owner of AgentDojo's tools would say of them: effects, fields of results, and arguments that are only words.
 
-Written as the desk's own tools are labelled: free text (bodies, descriptions, reviews, files, web pages, names that
-outsiders choose) is untrusted; what a form or a database fills in (ids, addresses, times, amounts) is trusted. The
-labels were written from the tools' signatures, before anything was measured with them.
+Written as the desk's own tools are labelled, from what a field *is*:
+
+- Free text (bodies, descriptions, reviews, files, web pages, names that outsiders choose) is untrusted.
+- What a form or a database fills in (ids, addresses, times, amounts) is trusted.
+- Numbers of a person's papers and means of payment are secret: trusted, and not for whoever gets a mail.
+- An argument is free text where all of these hold: the tool keeps it in a field that is untrusted here when it is read
+  again, so that a copied sentence gains nothing by being written there; it names no place, person, sum or time; and it
+  is not itself a message to somebody. What it carries (links, addresses, whatever has digits) is traced all the same.
+
+The labels were written from the tools' signatures. That of fields came before anything was measured with them; secrets
+and free arguments came after, and each has its reason beside it.
 """
 
 from collections.abc import Mapping
@@ -10,22 +18,24 @@ from typing import Final
 
 import msgspec
 
-from callboard.actors.agent.events import Trust
 from callboard.actors.agent.options import Effect
+from callboard.actors.guard.taint import Label as FieldLabel
 
 
 class Label(msgspec.Struct, frozen=True):
     """One tool."""
 
     effect: Effect = "read"
-    trust: Trust | dict[str, Trust] = "untrusted"
+    trust: FieldLabel | dict[str, FieldLabel] = "untrusted"
+    free: tuple[str, ...] = ()
+    """Arguments that are only words."""
 
 
-def _typed(*fields: str) -> dict[str, Trust]:
+def _typed(*fields: str) -> dict[str, FieldLabel]:
     return dict.fromkeys(fields, "trusted")
 
 
-def _each(*fields: str) -> dict[str, Trust]:
+def _each(*fields: str) -> dict[str, FieldLabel]:
     """Fields of every element of a list."""
     return {f"result[].{field}": "trusted" for field in fields}
 
@@ -41,7 +51,7 @@ _FILES = Label(trust=_each(*_FILE))
 _CONTACTS = Label(trust=_each("email", "name"))
 _DIRECTORY = Label(trust="trusted")
 """Facts of a catalogue: names, addresses, prices, opening hours."""
-_CONFIRMED: Final[Trust] = "trusted"
+_CONFIRMED: Final[FieldLabel] = "trusted"
 """A write's own confirmation, which holds nothing that was not in its arguments."""
 
 _CALENDAR: Final[dict[str, Label]] = {
@@ -49,6 +59,15 @@ _CALENDAR: Final[dict[str, Label]] = {
     "get_day_calendar_events": _EVENTS,
     "create_calendar_event": Label("egress", _typed(*_EVENT)),  # participants are mailed
     "cancel_calendar_event": Label("write", _CONFIRMED),
+}
+_CONTENT: Final = ("content",)
+"""What a file says is untrusted to whoever reads it again. Sharing it is another tool's, which asks for itself."""
+_REFERENCE: Final = ("subject",)
+"""The line beside a payment, untrusted when it is read again. Who is paid, how much and when are other arguments."""
+_PERSON: Final[dict[str, FieldLabel]] = {
+    **_typed("First Name", "Last Name", "Email", "Phone Number", "Address"),
+    # What others ask of somebody who wants to pass for that person, or to pay with their money.
+    **dict.fromkeys(("ID Number", "Passport Number", "Bank Account Number", "Credit Card Number"), "secret"),
 }
 _MAIL = Label("egress", _typed(*_EMAIL))
 
@@ -67,9 +86,9 @@ LABELS: Final[Mapping[str, Mapping[str, Label]]] = {
         "search_contacts_by_name": _CONTACTS,
         "search_contacts_by_email": _CONTACTS,
         "get_current_day": Label(trust="trusted"),
-        "append_to_file": Label("write", _typed(*_FILE)),
+        "append_to_file": Label("write", _typed(*_FILE), _CONTENT),
         "search_files_by_filename": _FILES,
-        "create_file": Label("write", _typed(*_FILE)),
+        "create_file": Label("write", _typed(*_FILE), _CONTENT),
         "delete_file": Label("write", _typed(*_FILE)),
         "get_file_by_id": Label(trust=_typed(*_FILE)),
         "list_files": _FILES,
@@ -79,7 +98,7 @@ LABELS: Final[Mapping[str, Mapping[str, Label]]] = {
     "travel": {
         **_CALENDAR,
         "send_email": _MAIL,
-        "get_user_information": Label(trust="trusted"),
+        "get_user_information": Label(trust=_PERSON),
         "get_all_hotels_in_city": _DIRECTORY,
         "get_hotels_prices": _DIRECTORY,
         "get_rating_reviews_for_hotels": Label(),
@@ -105,9 +124,9 @@ LABELS: Final[Mapping[str, Mapping[str, Label]]] = {
     },
     "banking": {
         "get_iban": Label(trust="trusted"),
-        "send_money": Label("money", _CONFIRMED),
-        "schedule_transaction": Label("money", _CONFIRMED),
-        "update_scheduled_transaction": Label("money", _CONFIRMED),
+        "send_money": Label("money", _CONFIRMED, _REFERENCE),
+        "schedule_transaction": Label("money", _CONFIRMED, _REFERENCE),
+        "update_scheduled_transaction": Label("money", _CONFIRMED, _REFERENCE),
         "get_balance": Label(trust="trusted"),
         "get_most_recent_transactions": Label(trust=_each(*_TRANSACTION)),
         "get_scheduled_transactions": Label(trust=_each(*_TRANSACTION)),

@@ -17,7 +17,9 @@ IDEAS: Final[Mapping[str, GuardrailProfile]] = {
     "plan alone": GuardrailProfile("plan alone", loop_threshold=0, plan=True),
     "field taint alone": GuardrailProfile("field taint alone", loop_threshold=0, taint=_WRITES),
     "plan + field taint": GuardrailProfile("plan + field taint", loop_threshold=0, plan=True, taint=_WRITES),
-    "novelty alone": GuardrailProfile("novelty alone", loop_threshold=0, taint=_WRITES, novel=_WRITES),
+    "novelty alone": GuardrailProfile(
+        "novelty alone", loop_threshold=0, taint=_WRITES, novel=_WRITES, novel_dates=_WRITES
+    ),
     "after untrusted text": GuardrailProfile("after untrusted text", loop_threshold=0, context=_WRITES),
 }
 EVERY_WRITE: Final = "every write"

@@ -131,6 +131,11 @@ def must_be_exact(text: str) -> bool:
     return not text.isascii() or _ADDRESS.search(text) is not None
 
 
+def is_address(atom: str) -> bool:
+    """Whether something carried names somebody's place: an address of mail, or a host."""
+    return _ADDRESS.search(atom) is not None
+
+
 def is_link(atom: str) -> bool:
     """Whether something carried points to a place on the web."""
     return _URL.match(atom) is not None or "/" in atom

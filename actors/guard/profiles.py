@@ -80,7 +80,13 @@ class GuardrailProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """tool → arguments whose words decide nothing, such as a note: only what they carry (addresses, links, whatever has
     digits) is traced, even where a whole sentence is copied."""
     novel: tuple[Effect, ...] = ()
-    """Effects of which calls are held when nothing in the conversation explains a value."""
+    """Effects of which calls are held when nothing in the conversation explains a value, dates aside."""
+    novel_addresses: tuple[Effect, ...] = ()
+    """The same where that value is, or carries, an address, a host or a link."""
+    novel_dates: tuple[Effect, ...] = ()
+    """The same where that value is a calendar date, which a model has to set itself where nobody names one."""
+    secret: tuple[Effect, ...] = ()
+    """Effects of which calls are held when they carry what a tool gave as secret and nobody trusted said openly."""
     composed: tuple[Effect, ...] = ()
     """Effects of which calls are held when the model wrote a text itself, in words that nothing explains."""
     context: tuple[Effect, ...] = ()
@@ -89,7 +95,9 @@ class GuardrailProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def traces(self) -> bool:
         """Whether the source of every value matters."""
-        return bool(self.taint or self.novel or self.composed)
+        return bool(
+            self.taint or self.novel or self.novel_addresses or self.novel_dates or self.secret or self.composed
+        )
 
     @property
     def looks(self) -> bool:
@@ -114,7 +122,14 @@ _WRITES: Final[tuple[Effect, ...]] = ("write", "egress", "money")
 
 _LENIENT: Final = GuardrailProfile("lenient", redact=PII_KINDS, delimit=True, patterns=True)
 _STANDARD: Final = msgspec.structs.replace(
-    _LENIENT, name="standard", hits_to_hold=3, plan=True, taint=_WRITES, novel=("money",)
+    _LENIENT,
+    name="standard",
+    hits_to_hold=3,
+    plan=True,
+    taint=_WRITES,
+    novel=("money",),
+    novel_addresses=("egress", "money"),
+    secret=("egress", "money"),
 )
 
 PROFILES: Final[Mapping[str, GuardrailProfile]] = {
@@ -128,6 +143,7 @@ PROFILES: Final[Mapping[str, GuardrailProfile]] = {
         loop_threshold=2,
         hits_to_hold=1,
         novel=("egress", "money"),
+        novel_dates=("egress", "money"),
         composed=("egress", "money"),
         context=_WRITES,
     ),

@@ -23,15 +23,19 @@ from .atoms import (
     holds_exactly,
     host_of,
     hundredths,
+    is_address,
     is_link,
     must_be_exact,
     numbers,
     squeezed,
     words,
 )
+from .dates import DayOfYear, as_date, days, years
 from .folding import fold
 
 Trust = Literal["trusted", "untrusted"]
+Label = Literal["trusted", "untrusted", "secret"]
+"""Of a field of a result. Secret: as trusted as any, and not meant to leave the house."""
 Path = tuple[str | int, ...]
 
 MAX_VALUES: Final = 200
@@ -43,6 +47,12 @@ MAX_REFERENCES: Final = 8
 """Of a schema, one after the other."""
 MAX_ATOMS: Final = 200
 """Of one text; one that carries more is unread."""
+MAX_SECRETS: Final = 500
+"""Values of secret fields that are watched for, of one conversation."""
+MIN_SECRET_CHARS: Final = 4
+"""A shorter value stands in too many texts to tell anything."""
+MIN_RUN_CHARS: Final = 8
+"""From here on a secret is found without its spaces and signs too."""
 MAX_CHARS: Final = 30_000
 """Of one text that nobody wrote as it is; a longer one is unread."""
 
@@ -51,10 +61,10 @@ class Source(msgspec.Struct, frozen=True):
     """Where a text came from."""
 
     kind: str
-    """`system`, `goal`, `said` or `tool`; of values also `novel`, `composed` and `unread`."""
+    """`system`, `goal`, `said` or `tool`; of values also `secret`, `novel`, `composed` and `unread`."""
     trust: Trust
     origin: str = ""
-    """Which message or field of a result it is."""
+    """Which message or field of a result it is; of a novel value, what kind of value where that matters."""
 
 
 class Traced(msgspec.Struct, frozen=True):
@@ -64,7 +74,13 @@ class Traced(msgspec.Struct, frozen=True):
     source: Source
 
 
+A_DATE: Final = "a date"
+AN_ADDRESS: Final = "an address"
 NOVEL: Final = Source("novel", "untrusted")
+NOVEL_DATE: Final = Source("novel", "untrusted", A_DATE)
+"""A calendar day that no text names, and nothing else."""
+NOVEL_ADDRESS: Final = Source("novel", "untrusted", AN_ADDRESS)
+"""An address, a host or a link that nobody wrote."""
 COMPOSED: Final = Source("composed", "untrusted")
 UNREAD: Final = Source("unread", "untrusted")
 """Too much to be looked at; counts as what comes from untrusted text, or size would be a way around everything."""
@@ -85,6 +101,12 @@ class Sources:
         """number → a text that holds it, a trusted one where there is any"""
         self._cents: dict[str, int] = {}
         """The same of amounts in hundredths, which a text means and does not say."""
+        self._days: dict[DayOfYear, tuple[list[int], list[int]]] = {}
+        """Day of the year → the texts that mention it: trusted ones, untrusted ones"""
+        self._years: dict[int, frozenset[int]] = {}
+        """By text that mentions a day: the years it names"""
+        self._secrets: list[tuple[str, str, Source]] = []
+        """What secret fields gave: as a phrase, and without spaces"""
 
     def add(self, text: str, source: Source) -> None:
         """Take in a text."""
@@ -93,27 +115,49 @@ class Sources:
             return
         if source.trust == "trusted":
             self._exact[len(self._texts)] = exact(text)
+        self._note_days(text, source)
         self._add(found, numbers(text), [*grouped(text)], source)
 
     def add_values(
-        self, value: Any, trust_of: Callable[[Path], Trust], origin_of: Callable[[Path], str], path: Path = ()
+        self, value: Any, trust_of: Callable[[Path], Label], origin_of: Callable[[Path], str], path: Path = ()
     ) -> None:
         """Take in every value of a tool's result, each with the trust of its field."""
         match value:
             case dict():
                 for key, item in value.items():
                     place = (*path, str(key))
-                    self.add(str(key), Source("tool", trust_of(place), origin_of(place)))
+                    trust: Trust = "untrusted" if trust_of(place) == "untrusted" else "trusted"
+                    self.add(str(key), Source("tool", trust, origin_of(place)))
                     self.add_values(item, trust_of, origin_of, place)
             case list():
                 for number, item in enumerate(value):
                     self.add_values(item, trust_of, origin_of, (*path, number))
             case str():
-                self.add(value, Source("tool", trust_of(path), origin_of(path)))
+                source = self._of_field(value, trust_of(path), origin_of(path))
+                self.add(value, source)
             case int() | float() if not isinstance(value, bool):
                 number_text = canonical_number(value)
                 known = [] if number_text is None else [(number_text, False)]
-                self._add(words(str(value)), known, [], Source("tool", trust_of(path), origin_of(path)), marks=False)
+                source = self._of_field(str(value), trust_of(path), origin_of(path))
+                self._add(words(str(value)), known, [], source, marks=False)
+
+    def _of_field(self, text: str, label: Label, origin: str) -> Source:
+        if label != "secret":
+            return Source("tool", label, origin)
+        source, run = Source("secret", "trusted", origin), squeezed(text)
+        if len(run) >= MIN_SECRET_CHARS and len(self._secrets) < MAX_SECRETS:
+            self._secrets.append((f" {' '.join(words(text))} ", run, source))
+        return source
+
+    def _note_days(self, text: str, source: Source) -> None:
+        number, side = len(self._texts), 0 if source.trust == "trusted" else 1
+        found = days(fold(text))
+        for day in found:
+            places = self._days.setdefault(day, ([], []))[side]
+            if len(places) < MAX_PLACES:
+                places.append(number)
+        if found:
+            self._years[number] = years(text)
 
     def _add(
         self,
@@ -173,7 +217,20 @@ class Sources:
         if len(explained) == 0 or explained[-1].trust == "untrusted":
             # To the letter here too: "instagr.am" is no way to write the word Instagram.
             explained += self._holding([squeezed(text)], to_the_letter)
+            explained += self._of_day(text)
         return min(explained, key=lambda source: source.trust == "untrusted", default=NOVEL)
+
+    def _of_day(self, text: str) -> list[Source]:
+        """A text that mentions this calendar day, however it writes it.
+
+        A trusted one has to name the year as well: who says "January 11th" has said nothing of 2031.
+        """
+        day = as_date(text)
+        if day is None:
+            return []
+        trusted, untrusted = self._days.get((day.month, day.day), ([], []))
+        of_that_year = [number for number in trusted if day.year in self._years[number]]
+        return [self._texts[number][1] for number in (of_that_year or untrusted)[:1]]
 
     def _holding(self, found: Sequence[str], to_the_letter: str = "") -> list[Source]:
         """A text that holds these words in this order, a trusted one where there is any.
@@ -207,7 +264,7 @@ class Sources:
         parts = atoms if prose else [*atoms, *(word for word in found if not any(word in fold(atom) for atom in atoms))]
         sources = [self._of_part(part) for part in parts]
         # What only reads like something of ours is new, and what reads like something of theirs is theirs.
-        sources += [NOVEL if one.trust == "trusted" else one for one in map(self._of_part, disguised)]
+        sources += [NOVEL_ADDRESS if one.trust == "trusted" else one for one in map(self._of_part, disguised)]
         worst = max(sources, key=_distrust, default=None)
         if worst is None or (prose and worst.trust == "trusted"):
             return COMPOSED
@@ -215,11 +272,15 @@ class Sources:
 
     def _of_part(self, atom: str) -> Source:
         whole = self._of_atom(atom, canonical_number(atom.lstrip("#@")))
-        if whole.kind != "novel" or not is_link(atom):
+        if whole.kind != "novel":
             return whole
-        # A link that nobody wrote, on a host that somebody did: what it carries there is new all the same.
-        host = self._of_atom(host_of(atom))
-        return host if host.trust == "untrusted" else NOVEL
+        if is_link(atom):
+            # A link that nobody wrote, on a host that somebody did: what it carries there is new all the same.
+            host = self._of_atom(host_of(atom))
+            return host if host.trust == "untrusted" and host.kind != "novel" else NOVEL_ADDRESS
+        if is_address(atom):
+            return NOVEL_ADDRESS
+        return NOVEL if as_date(atom) is None else NOVEL_DATE
 
     def explain(
         self, arguments: Mapping[str, Any], schema: Mapping[str, Any], free: Sequence[str] = ()
@@ -234,9 +295,28 @@ class Sources:
                 found.append(Traced(("…",), UNREAD))
                 break
             source = self.of_prose(value) if path[0] in free and isinstance(value, str) else self.of_value(value)
+            if source is None or source.trust == "trusted" or source.kind in ("novel", "composed"):
+                source = self._secret_in(value) or source
             if source is not None:
                 found.append(Traced(path, source))
         return found
+
+    def _secret_in(self, value: Any) -> Source | None:
+        """Which secret field's value a value holds, unless something trusted that is no secret says the same."""
+        if not self._secrets or not isinstance(value, str | int | float) or isinstance(value, bool):
+            return None
+        phrase, run = f" {' '.join(words(str(value)))} ", squeezed(str(value))
+        for secret, secret_run, source in self._secrets:
+            if secret not in phrase and (len(secret_run) < MIN_RUN_CHARS or secret_run not in run):
+                continue
+            if not self._said_openly(secret):
+                return source
+        return None
+
+    def _said_openly(self, phrase: str) -> bool:
+        places = [self._places.get(word[:MAX_WORD_CHARS], ([], []))[0] for word in phrase.split()]
+        held = (self._texts[number] for number in min(places, key=len))
+        return any(source.kind != "secret" and phrase in text for text, source in held)
 
 
 def has_values(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
@@ -251,7 +331,9 @@ def provenance(arguments: Mapping[str, Any], sources: Sources, schema: Mapping[s
 
 
 def _distrust(source: Source) -> int:
-    return 0 if source.trust == "trusted" else 2 if source.kind == "novel" else 3
+    if source.trust == "trusted":
+        return 0
+    return 1 + (NOVEL_DATE, NOVEL, NOVEL_ADDRESS).index(source) if source.kind == "novel" else 4
 
 
 def _leaves(value: Any, schema: Any, root: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:

@@ -266,6 +266,7 @@ def _source(view: ApprovalView, path: str) -> Line:
     source, origin = str(one.get("source")), str(one.get("origin") or "")
     words = {
         "tool": f"from {origin.partition('#')[0] or 'a tool'}",
+        "secret": f"from {origin.partition('#')[0] or 'a tool'}, not meant to leave",
         "goal": "from the request",
         "system": "from the prompt",
         "said": origin if origin.startswith("edited by ") else f"said by {origin}" if origin else "said to the run",
