@@ -3,9 +3,12 @@
     /crm                    supervisor
       approvals             tells runs what people decided
       model, tool, mailer   workers: the model's calls, the desk's tools, the mail
-      outbox                sees that mail is sent
+      outbox                sees that mail is sent                         (looks every second)
+      offboarding           closes accounts, step by step or back         (looks every 5 s; worker: offboarder)
+      renewals              announces renewals                            (looks every day; worker: notifier)
+      unfinished            leaves tickets of failed runs to people       (is told; worker: caretaker)
       desk                  supervisor of the agents
-        agent:RUN           one run for each ticket
+        agent:RUN           one run for each ticket, and for each agent that it calls (roles.py)
 
 The tools work under the desk's own database role, which has no rights on the runtime's schema: as the user of CRM_DSN
 where the environment has one, so that there is no way back, else by SET ROLE. Without a model of its own the desk works
@@ -15,13 +18,14 @@ offline with `DeskModel`, which reads the policy and the tools' results.
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 
+from callboard.actors.agent.agents import check_agents, everything
 from callboard.actors.agent.classifier import RuleClassifier
 from callboard.actors.agent.configured import configured
 from callboard.actors.agent.model_worker import FIRST_SECONDS, ModelWorker
@@ -38,15 +42,22 @@ from callboard.actors.spec import Child, Supervisor
 from callboard.mailbox.errors import UsageError
 from callboard.persistence.postgres.database import Database
 
-from .guardrails import GUARDRAIL, GUARDRAILS
+from .closing import DeskClosing
+from .guardrails import GUARDRAIL, GUARDRAILS, own_ticket
 from .load import load
 from .model import DeskModel
 from .money import AfterEffect
+from .notices import DeskNotices
+from .offboarding import Offboarder, Offboarding
 from .outbox import Mailer, Outbox
-from .policy import policy_text
+from .policy import parse_policy, policy_text
+from .renewals import Notifier, Renewals
+from .roles import agents_of, prompt_of, tools_of
 from .schema import install
 from .tickets import make_tickets
 from .tools import Toolset, desk_tools
+from .unfinished import ADDRESS as UNFINISHED
+from .unfinished import Caretaker, Unfinished
 
 AGENTS = "/crm/desk/agent"
 MAX_TICKETS = 1_000
@@ -55,7 +66,7 @@ OWN_DSN = "CRM_DSN"
 variable, because it may hold a password."""
 DESK_RULES = Rules(classifier=RuleClassifier(), guardrail=GUARDRAIL, guardrails=GUARDRAILS)
 """What `callboard.toml` does not say otherwise: a short question gets a small budget."""
-PARTS = Parts(model="/crm/model", tool="/crm/tool", approvals="/crm/approvals")
+PARTS = Parts(model="/crm/model", tool="/crm/tool", approvals="/crm/approvals", unfinished=UNFINISHED)
 
 
 @asynccontextmanager
@@ -102,22 +113,39 @@ def desk_tree(
     tools: Toolset | None = None,
 ) -> Supervisor:
     """The desk's supervision tree; `llm`: the model, by default the offline one; `tools`: instead of the desk's own."""
-    box = toolbox(tools or desk_tools(database, node=node, after_effect=after_effect))
-    rules = replace(rules, tools=box)
-    specs = tuple(tool.spec() for tool in box.values())
+    made = tools or desk_tools(database, node=node, after_effect=after_effect)
+    own = toolbox(tools_of("support", made))
+    agents = check_agents(agents_of(made).values(), own)
+    every = everything(own, agents.values())
+    rules = replace(rules, tools=every, agents=agents, policies=(*rules.policies, own_ticket))
+    specs = tuple(tool.spec() for tool in own.values())
     # A run that fails stands failed, with its reason: there is nothing that a restart would mend.
-    agents = Child(Run, "agent", restart="temporary", pool=True, args=(PARTS, box, rules))
+    runs = Child(Run, "agent", restart="temporary", pool=True, args=(PARTS, own, rules))
     return Supervisor(
         "crm",
         strategy="rest_for_one",
         children=(
             Child(Approvals, "approvals"),
             Child(ModelWorker, "model", args=(llm or DeskModel(), specs, FIRST_SECONDS, rules)),
-            Child(ToolWorker, "tool", args=(box, TOOL_FIRST_SECONDS, rules)),
+            Child(ToolWorker, "tool", args=(every, TOOL_FIRST_SECONDS, rules)),
             Child(Mailer, "mailer", args=(database,)),
             Child(Outbox, "outbox", args=("/crm/mailer",)),
-            Supervisor("desk", (agents,)),
+            *_beside(database, [name for name, tool in every.items() if not tool.side_effect]),
+            Supervisor("desk", (runs,)),
         ),
+    )
+
+
+def _beside(database: Database, reads: Collection[str]) -> tuple[Child, ...]:
+    """What works beside the agents. There is one of each actor, however many nodes there are, and so of its timer."""
+    notices = DeskNotices(database, parse_policy(policy_text()))
+    return (
+        Child(Offboarder, "offboarder", args=(DeskClosing(database),)),
+        Child(Offboarding, "offboarding", args=("/crm/offboarder",)),
+        Child(Notifier, "notifier", args=(notices,)),
+        Child(Renewals, "renewals", args=("/crm/notifier",)),
+        Child(Caretaker, "caretaker", args=(database, reads)),
+        Child(Unfinished, "unfinished", pool=True, args=("/crm/caretaker",)),
     )
 
 
@@ -147,4 +175,4 @@ def _first_at(mark: Path) -> bool:
     return True
 
 
-app = App("crm", open_desk, runs=AGENTS, system_prompt=policy_text())
+app = App("crm", open_desk, runs=AGENTS, system_prompt=prompt_of("support"))

@@ -16,6 +16,7 @@ _ACTIVITY = """
 INSERT INTO crm.activity (ticket_id, kind, body, trust, idempotency_key)
 VALUES (%(ticket)s, %(kind)s, %(body)s, 'untrusted', %(key)s) ON CONFLICT (idempotency_key) DO NOTHING
 """
+_WRITTEN = "SELECT ticket_id, body FROM crm.activity WHERE idempotency_key = %s AND kind = %s"
 _MAIL = """
 INSERT INTO crm.outbox (idempotency_key, ticket_id, recipient, body)
 VALUES (%(key)s, %(ticket)s, %(recipient)s, %(body)s) ON CONFLICT (idempotency_key) DO NOTHING
@@ -37,7 +38,12 @@ class Casework:
                 return _no_ticket(ticket_id)
             activity = {"ticket": ticket_id, "kind": "note", "body": text, "key": idempotency_key}
             written = await session.execute(_ACTIVITY, activity)
-        return {"noted": True, "ticket_id": ticket_id, "dedup_hit": written == 0}
+        return _noted(ticket_id, dedup_hit=written == 0)
+
+    async def reconcile_note(self, idempotency_key: str) -> dict[str, Any] | None:
+        """Say what `add_note` under this key has done: its result, or None where it did nothing (yet)."""
+        written = await self._database.row(_WRITTEN, (idempotency_key, "note"))
+        return None if written is None else _noted(written["ticket_id"], dedup_hit=True)
 
     async def set_ticket(
         self, ticket_id: str, status: TicketStatus, resolution: str, idempotency_key: str
@@ -46,8 +52,11 @@ class Casework:
         if (problem := text_problem(resolution)) is not None:
             return problem
         async with self._database.transaction() as session:
-            if await _lock_ticket(session, ticket_id) is None:
+            ticket = await _lock_ticket(session, ticket_id)
+            if ticket is None:
                 return _no_ticket(ticket_id)
+            if ticket["handed_over"]:
+                return refused("handed_over", f"ticket {ticket_id} was left to a colleague, who sets it now")
             activity = {
                 "ticket": ticket_id,
                 "kind": "status",
@@ -62,6 +71,13 @@ class Casework:
                     (status, resolution, ticket_id),
                 )
         return {"ticket_id": ticket_id, "status": status, "dedup_hit": written == 0}
+
+    async def reconcile_status(self, idempotency_key: str) -> dict[str, Any] | None:
+        """Say what `set_ticket` under this key has done: its result, or None where it did nothing (yet)."""
+        written = await self._database.row(_WRITTEN, (idempotency_key, "status"))
+        if written is None:
+            return None
+        return {"ticket_id": written["ticket_id"], "status": written["body"].split(":", 1)[0], "dedup_hit": True}
 
     async def reply_to_customer(self, ticket_id: str, text: str, idempotency_key: str) -> dict[str, Any]:
         """Send an answer to the customer who wrote the ticket."""
@@ -78,12 +94,28 @@ class Casework:
                     "INSERT INTO crm.message (ticket_id, author, trust, body) VALUES (%s, 'desk', 'untrusted', %s)",
                     (ticket_id, text),
                 )
-        return {"queued": True, "ticket_id": ticket_id, "dedup_hit": written == 0}
+        return _queued(ticket_id, dedup_hit=written == 0)
+
+    async def reconcile_reply(self, idempotency_key: str) -> dict[str, Any] | None:
+        """Say what `reply_to_customer` under this key has done: its result, or None where it did nothing (yet)."""
+        queued = await self._database.row(
+            "SELECT ticket_id FROM crm.outbox WHERE idempotency_key = %s", (idempotency_key,)
+        )
+        return None if queued is None else _queued(queued["ticket_id"], dedup_hit=True)
 
 
 async def _lock_ticket(session: Session, ticket_id: str) -> dict[str, Any] | None:
     # Every tool locks the ticket's row before it writes anything of it: no two of them can wait for each other.
-    return await session.row("SELECT from_email FROM crm.ticket WHERE ticket_id = %s FOR UPDATE", (ticket_id,))
+    sql = "SELECT from_email, handed_over FROM crm.ticket WHERE ticket_id = %s FOR UPDATE"
+    return await session.row(sql, (ticket_id,))
+
+
+def _noted(ticket_id: str, *, dedup_hit: bool) -> dict[str, Any]:
+    return {"noted": True, "ticket_id": ticket_id, "dedup_hit": dedup_hit}
+
+
+def _queued(ticket_id: str, *, dedup_hit: bool) -> dict[str, Any]:
+    return {"queued": True, "ticket_id": ticket_id, "dedup_hit": dedup_hit}
 
 
 def _no_ticket(ticket_id: str) -> dict[str, Any]:

@@ -31,6 +31,19 @@ class Account(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_name: str
     email: str
     address: Address
+    phone: str = ""
+
+
+class Contact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Somebody else who may write for an account."""
+
+    contact_id: str
+    account_id: str
+    role: Literal["billing", "delivery"]
+    first_name: str
+    last_name: str
+    email: str
+    phone: str = ""
 
 
 class PaymentMethod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +102,39 @@ class Payment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     amount_cents: int
 
 
+class Parcel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A parcel of an order."""
+
+    order_id: str
+    parcel: int
+    tracking_id: str
+    status: Literal["shipped", "delivered"]
+
+
+class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that is paid for a while at a time."""
+
+    subscription_id: str
+    account_id: str
+    plan: str
+    price_cents: int
+    period_days: int
+    status: Literal["active", "paused", "cancelled"]
+    renews: bool
+    paid_days: int
+    """For how many days from now it is paid; negative: for so many it is not. Of a paused one: from its pause on."""
+
+
+class Deal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an account may buy."""
+
+    deal_id: str
+    account_id: str
+    title: str
+    stage: Literal["open", "won", "lost"]
+    amount_cents: int
+
+
 class Desk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that a desk starts with."""
 
@@ -100,3 +146,15 @@ class Desk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     orders: list[Order]
     items: list[OrderItem]
     payments: list[Payment]
+    contacts: list[Contact] = []
+    subscriptions: list[Subscription] = []
+    deals: list[Deal] = []
+
+    @property
+    def parcels(self) -> list[Parcel]:
+        """A parcel for every tracking number, delivered where its order is."""
+        return [
+            Parcel(order.order_id, number, tracking_id, "delivered" if order.status == "delivered" else "shipped")
+            for order in self.orders
+            for number, tracking_id in enumerate(order.tracking_ids, start=1)
+        ]

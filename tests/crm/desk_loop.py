@@ -6,11 +6,13 @@ from typing import Any
 
 import anyio
 
+from callboard.actors.agent.faults import NeedsApproval
 from callboard.actors.agent.tool import Tool
 from callboard.actors.llm.client import ChatMessage, LLMClient, ToolCall
 from callboard.crm.policy import policy_text
 
 MAX_ITERATIONS = 12
+DENIED = {"error": "approval denied: not this time"}
 
 Decide = Callable[[str], bool]
 Result = dict[str, Any]
@@ -64,10 +66,15 @@ async def work(
 
 async def _run(tool: Tool, call: ToolCall, key: str, decide: Decide) -> Result:
     arguments = tool.validate(call.arguments)
-    reason = tool.gate(arguments)
-    if reason is not None and not decide(reason):
-        return {"error": "approval denied: not this time"}
-    return await tool.call(arguments, key, in_thread)
+    reason, approval = tool.gate(arguments), ""
+    if reason is not None:
+        if not decide(reason):
+            return DENIED
+        approval = "by the gate"
+    try:
+        return await tool.call(arguments, key, in_thread, approval)
+    except NeedsApproval as asks:
+        return await tool.call(arguments, key, in_thread, "by the tool") if decide(asks.reason) else DENIED
 
 
 def called(messages: Sequence[ChatMessage]) -> list[str]:

@@ -44,6 +44,23 @@ async def test_a_late_repetition_does_not_undo_a_later_status(small: Database, t
     assert (await Records(small).read_ticket(ticket_id))["status"] == "resolved"
 
 
+async def test_what_a_key_has_done_can_be_asked_and_is_what_repeating_it_answers(
+    small: Database, ticket_id: str
+) -> None:
+    tools = {tool.name: tool for tool in desk_tools(small)}
+    for name, more in (
+        ("add_note", {"text": "Looked."}),
+        ("set_ticket", {"status": "waiting", "resolution": "Asked: which one?"}),
+        ("reply_to_customer", {"text": "Hello!"}),
+    ):
+        tool = tools[name]
+        assert tool.reconcile is not None and tool.on_doubt == "retry"
+        assert await tool.reconcile(idempotency_key=name) is None
+        first = await tool(ticket_id=ticket_id, **more, idempotency_key=name)
+        found = await tool.reconcile(idempotency_key=name)
+        assert found == {**first, "dedup_hit": True} == await tool(ticket_id=ticket_id, **more, idempotency_key=name)
+
+
 @pytest.mark.parametrize("text", ["", "  ", "x" * 4_001, "a\x00b"], ids=["empty", "blank", "long", "nul"])
 async def test_texts_that_cannot_be_kept_are_refused_with_a_sentence(
     small: Database, ticket_id: str, text: str

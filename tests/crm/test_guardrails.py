@@ -3,25 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-import anyio
 import pytest
 
-from callboard import FunctionLLM, InMemoryStore, LLMResponse, Node, NodeSettings, Runtime
+from callboard import FunctionLLM, InMemoryStore, LLMResponse, Runtime
 from callboard.actors.agent.events import ApprovalRequested, LLMCallCompleted
 from callboard.actors.agent.guard_events import GuardrailTriggered
-from callboard.actors.agent.messages import StartRun
-from callboard.actors.agent.runs import Runs
-from callboard.actors.client import Client
 from callboard.actors.llm.client import ChatMessage
-from callboard.actors.spec import Tree
-from callboard.crm.app import AGENTS, desk_tree
 from callboard.crm.guardrails import PROFILE
-from callboard.crm.policy import policy_text
 from callboard.crm.tickets import make_tickets
 from callboard.crm.tools import desk_tools
-from callboard.persistence.port import RealPort
 from callboard.persistence.postgres.database import Database
 from tests.agent.stage import asks, says
+from tests.crm.desk_at_work import Playing, asked_in, at_work, work
 
 pytestmark = pytest.mark.anyio
 
@@ -32,32 +25,38 @@ async def test_no_ordinary_call_of_the_desk_asks_for_a_person_and_every_value_of
     small_owner: Database, small: Database
 ) -> None:
     cases = await make_tickets(small_owner, TICKETS, above_limit=1)
-    store, port = InMemoryStore(), RealPort()
-    tree = Tree(desk_tree(small, "n1"))
-    runs = Runs(Client(store, port), AGENTS)
-    asked: list[ApprovalRequested] = []
-    async with store, anyio.create_task_group() as group:
-        node = Node(store, tree, port, NodeSettings())
-        group.start_soon(node.run)
-        await node.ready.wait()
+    paid = 0
+    async with at_work(small) as runs:
         for case in cases:
-            start = StartRun(f"Work ticket {case.ticket_id}.", system_prompt=policy_text())
-            state = await runs.start(start, case.ticket_id, seconds=60)
-            assert state.status == ("awaiting_approval" if case.scenario == "damaged_above_limit" else "completed"), (
-                case.scenario,
-                state.pending_approval,
-                state.failure_detail,
-            )
-            events = [recorded.event for recorded in await runs.events(case.ticket_id)]
-            asked += [event for event in events if isinstance(event, ApprovalRequested)]
+            state = await work(runs, case.ticket_id)
+            waits = case.scenario == "damaged_above_limit"
+            assert state.status == ("running" if waits else "completed"), (case.scenario, state.failure_detail)
+        for run_id, _ in await runs.list(limit=1_000):
+            events = [recorded.event for recorded in await runs.events(run_id)]
             assert any(isinstance(event, GuardrailTriggered) and event.rule == "pii:email" for event in events)
             for answer in (event for event in events if isinstance(event, LLMCallCompleted)):
                 for call in answer.tool_calls:
                     if call.name == "issue_refund":
                         trust = {one.path: one.trust for one in call.provenance}
                         assert trust["order_id"] == trust["amount_cents"] == trust["payment_method_id"] == "trusted"
-        node.stop()
-    assert len(asked) == 1 and "above the limit" in asked[0].reason, [one.reason for one in asked]
+                        paid += 1
+        asked = await asked_in(runs)
+    assert paid > 1
+    assert len(asked) == 1 and "above the limit" in asked[0][1], asked
+
+
+async def test_of_a_request_nothing_is_trusted_until_the_child_has_looked_it_up(
+    small_owner: Database, small: Database
+) -> None:
+    [case] = await make_tickets(small_owner, 1, above_limit=0)
+    request = {"ticket_id": case.ticket_id, "wish": "cancel_order", "order_id": case.order_id}
+    blind = Playing("billing", [asks(("cancel_order", {"order_id": case.order_id})), says("{}")])
+    look = asks(("get_order", {"order_id": case.order_id}))
+    model = Playing("support", [look, asks(("billing", request)), says("done")], blind)
+    async with at_work(small, llm=model) as runs:
+        await work(runs, case.ticket_id)
+        [(tool, reason)] = await asked_in(runs)
+    assert tool == "cancel_order" and "order_id comes from text that is not trusted" in reason
 
 
 async def test_what_only_a_customers_mail_names_is_held(small_owner: Database, small: Database) -> None:

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from callboard.crm.load import DeskFacts, load
+from callboard.crm.policy import PolicyUnreadable, parse_policy, policy_text
 from callboard.crm.retail import SOURCE
 from callboard.crm.schema import install
 from callboard.crm.small_desk import read_small_desk
@@ -89,7 +90,25 @@ async def test_the_tools_role_cannot_reach_the_runtimes_schema(small_owner: Data
         "UPDATE crm.payment SET amount_cents = 1",
         "DELETE FROM crm.payment",
         "UPDATE crm.order_item SET unit_price_cents = 1",
+        "UPDATE crm.payment SET approval = 'mine'",
+        "UPDATE crm.exchanged_item SET unit_price_cents = 1",
+        "UPDATE crm.change SET approval = 'mine'",
+        "DELETE FROM crm.change",
+        "DELETE FROM crm.attempt",
+        "UPDATE crm.offboarding SET approval = 'mine'",
+        "UPDATE crm.contact_export SET approval = 'mine'",
+        "INSERT INTO crm.tool_policy (page_sha256, numbers) VALUES ('x', '{}')",
+        "UPDATE crm.tool_policy SET numbers = '{}'",
+        "UPDATE crm.sales_order SET version = 1",
+        "UPDATE crm.sales_order SET account_id = 'bram.kessler'",
+        "UPDATE crm.account SET version = 1",
+        "UPDATE crm.subscription SET price_cents = 0",
+        "UPDATE crm.subscription SET account_id = 'bram.kessler'",
+        "UPDATE crm.contact SET email = 'thief@example.org'",
+        "UPDATE crm.variant SET price_cents = 0",
+        "INSERT INTO crm.account SELECT * FROM crm.account",
         "SELECT * FROM crm.expectation",
+        "ALTER TABLE crm.payment DISABLE TRIGGER ALL",
         "CREATE TABLE crm.mine (n integer)",
     ],
 )
@@ -102,6 +121,41 @@ async def test_the_tools_role_can_do_no_more_than_its_tools(small: Database, sta
 async def test_the_ledger_is_append_only_for_its_owner_too(small_owner: Database) -> None:
     with pytest.raises(DatabaseRefused, match="append-only"):
         await small_owner.execute("DELETE FROM crm.payment")
+
+
+async def test_each_page_that_was_in_force_has_a_row_each_time_and_its_articles_are_what_is_found(
+    small_owner: Database,
+) -> None:
+    first, second = policy_text(), policy_text().replace("Short, friendly, exact.", "Long, flowery, exact.")
+    for page in (first, second, second, first):
+        await load(small_owner, page=page)
+    rows = await small_owner.rows("SELECT page_sha256, numbers FROM crm.tool_policy ORDER BY policy_id")
+    digests = [parse_policy(page).page_sha256 for page in (first, second, first)]
+    assert [row["page_sha256"] for row in rows] == digests
+    assert rows[0]["numbers"] == parse_policy(first).numbers
+    await load(small_owner, page=second)
+    article = await small_owner.row("SELECT body FROM crm.kb_article WHERE slug = 'tone'")
+    assert article is not None and "flowery" in article["body"]
+
+
+async def test_a_page_that_lacks_a_limit_is_not_put_in_force(small_owner: Database) -> None:
+    with pytest.raises(PolicyUnreadable):
+        await load(small_owner, page="# No limits")
+    assert len(await small_owner.rows("SELECT 1 FROM crm.tool_policy")) == 1
+
+
+async def test_every_change_of_a_row_is_another_version_whoever_makes_it(small_owner: Database) -> None:
+    for table in ("account", "sales_order", "subscription"):
+        await small_owner.execute(f"UPDATE crm.{table} SET version = 99, status = status")
+        assert await small_owner.rows(f"SELECT DISTINCT version FROM crm.{table}") == [{"version": 2}]
+
+
+async def test_the_real_desk_has_contacts_subscriptions_and_deals_that_were_made_up(retail_owner: Database) -> None:
+    counted = await retail_owner.row(
+        "SELECT (SELECT count(*) FROM crm.contact) AS contacts, (SELECT count(*) FROM crm.deal) AS deals,"
+        " count(*) AS subscriptions, count(*) FILTER (WHERE paid_until < crm.clock()) AS overdue FROM crm.subscription"
+    )
+    assert counted == {"contacts": 90, "deals": 57, "subscriptions": 174, "overdue": 7}
 
 
 async def test_a_user_who_may_make_roles_gets_one_it_can_become(dsn: str, owner: Database) -> None:

@@ -1,44 +1,18 @@
 """The money tools: one key, one effect; never more than was paid; no way round the limit."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import pytest
 
-from callboard.actors.agent.tool import Tool
-from callboard.crm.ledger import attempts, duplicate_effects, refunds
+from callboard import NeedsApproval
+from callboard.crm.ledger import attempts, breaches, duplicate_effects, refunds
 from callboard.crm.tools import desk_tools
 from callboard.persistence.postgres.database import Database
 
+from .calls import APPROVED, named, pick, refund, strict
+
 pytestmark = pytest.mark.anyio
-
-PICK = """
-SELECT o.order_id, p.payment_method_id AS method, i.unit_price_cents AS price, p.amount_cents AS paid
-FROM crm.sales_order o JOIN crm.payment p USING (order_id) JOIN crm.order_item i USING (order_id)
-WHERE o.status = %s AND p.kind = 'charge' AND i.position = 1 ORDER BY p.amount_cents DESC LIMIT 1
-"""
-
-
-def named(tools: Sequence[Tool], name: str) -> Tool:
-    return next(tool for tool in tools if tool.name == name)
-
-
-async def pick(database: Database, status: str) -> dict[str, Any]:
-    row = await database.row(PICK, (status,))
-    assert row is not None
-    return row
-
-
-async def refund(tools: Sequence[Tool], order: dict[str, Any], amount_cents: int, key: str) -> dict[str, Any]:
-    result: dict[str, Any] = await named(tools, "issue_refund")(
-        order_id=order["order_id"],
-        amount_cents=amount_cents,
-        payment_method_id=order["method"],
-        reason="it broke",
-        idempotency_key=key,
-    )
-    return result
 
 
 async def test_g4_twenty_concurrent_calls_under_one_key_refund_once(small: Database, small_owner: Database) -> None:
@@ -68,7 +42,7 @@ async def test_concurrent_refunds_under_different_keys_never_pass_what_was_paid(
     results: list[dict[str, Any]] = []
 
     async def call(key: str) -> None:
-        results.append(await refund(tools, order, part, key))
+        results.append(await refund(tools, order, part, key, APPROVED))
 
     async with anyio.create_task_group() as group:
         for number in range(6):
@@ -114,6 +88,68 @@ async def test_the_gate_names_amount_order_and_limit(small: Database) -> None:
     assert tool.gate(tool.validate({**arguments, "amount_cents": 10_000})) is None
     reason = tool.gate(tool.validate({**arguments, "amount_cents": 10_001}))
     assert reason == f"a refund of 100.01 USD for order {order['order_id']} is above the limit of 100.00 USD"
+
+
+@pytest.mark.parametrize(("amount", "needed"), [(10_001, 1), (100_000, 1), (100_001, 2), (250_000, 2)])
+async def test_g5_the_second_limit_takes_two_people_at_the_gate_and_behind_it(
+    small: Database, amount: int, needed: int
+) -> None:
+    tool, order = named(desk_tools(small), "issue_refund"), await pick(small, "delivered")
+    arguments = {"order_id": order["order_id"], "payment_method_id": order["method"], "reason": "it broke"}
+    terms = tool.terms(tool.validate({**arguments, "amount_cents": amount}))
+    assert terms is not None and terms.needed == needed
+
+
+async def test_g5_a_refund_above_a_limit_that_came_past_the_gate_asks_all_the_same(
+    small: Database, small_owner: Database
+) -> None:
+    order = await pick(small, "delivered")
+    for policy, needed in ((strict(), 1), (strict(one_person="150.00 USD"), 2)):
+        with pytest.raises(NeedsApproval, match="above the limit") as asked:
+            await refund(desk_tools(small, policy=policy), order, 20_000, "key-1")
+        assert asked.value.needed == needed
+    assert await refunds(small_owner) == []
+    assert "error" not in await refund(desk_tools(small), order, 20_000, "key-1", APPROVED)
+    rows = await small.rows("SELECT approval, policy_id FROM crm.payment WHERE cause = 'refund'")
+    assert rows == [{"approval": APPROVED, "policy_id": 1}]
+    assert await breaches(small_owner) == []
+
+
+async def test_an_order_that_has_moved_on_since_it_was_read_is_not_refunded(
+    small: Database, small_owner: Database
+) -> None:
+    tools, order = desk_tools(small), await pick(small, "delivered")
+    read = (await named(tools, "get_order")(order_id=order["order_id"]))["version"]
+    results: list[dict[str, Any]] = []
+
+    async def call(key: str) -> None:
+        results.append(await refund(tools, order, 4_000, key, order_version=read))
+
+    async with anyio.create_task_group() as group:
+        for key in ("key-1", "key-2"):
+            group.start_soon(call, key)
+    assert sorted(result.get("code", "") for result in results) == ["", "changed"]
+    (made,) = await refunds(small_owner)
+    # Its own refund is no reason to refuse a repetition.
+    again = await refund(tools, order, 4_000, made.idempotency_key, order_version=read)
+    assert again["dedup_hit"] is True
+    now = (await named(tools, "get_order")(order_id=order["order_id"]))["version"]
+    assert now == read + 1
+    assert "error" not in await refund(tools, order, 4_000, "key-3", order_version=now)
+
+
+async def test_a_pending_order_that_has_moved_on_is_not_cancelled(small: Database, small_owner: Database) -> None:
+    cancel, order = named(desk_tools(small), "cancel_order"), await pick(small, "pending")
+    await small_owner.execute("UPDATE crm.sales_order SET city = 'Elsewhere' WHERE order_id = %s", (order["order_id"],))
+    moved = await cancel(order_id=order["order_id"], idempotency_key="key-1", order_version=order["version"])
+    assert moved["code"] == "changed" and "read it again" in moved["error"]
+    done = await cancel(
+        order_id=order["order_id"], idempotency_key="key-2", order_version=order["version"] + 1, approval=APPROVED
+    )
+    assert done["cancelled"] is True
+    assert await small.rows("SELECT DISTINCT approval FROM crm.payment WHERE cause = 'cancel'") == [
+        {"approval": APPROVED}
+    ]
 
 
 async def test_g4_a_crash_between_effect_and_result_leaves_one_refund_and_two_attempts(
