@@ -27,18 +27,47 @@ def demo(
     nodes: Annotated[int, typer.Option("--nodes", min=2, max=16, help="Node processes; one is killed.")] = 2,
     yes: Annotated[bool, typer.Option("--yes", help="Decide as the demo's approver instead of asking.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Which tickets, in which order.")] = 1,
+    scenario: Annotated[
+        str, typer.Option("--scenario", metavar="NAME|list|all", help="Play this short story instead, and prove it.")
+    ] = "",
+    model: Annotated[
+        str, typer.Option("--model", metavar="SPEC", help="A real model for the agents: ollama:qwen3:8b, openai:NAME.")
+    ] = "",
     dsn: Dsn = None,
     json: Json = False,
 ) -> int:
     """A support desk at work: a node is killed in the middle of a refund, one refund exists."""
     import anyio
 
-    from ..demo import DemoOptions, run_demo
     from ..settings import read_settings
 
+    if scenario == "list":
+        return _list_stories(json=json)
     settings = read_settings(dsn=dsn, nodes=nodes)
-    options = DemoOptions(tickets=tickets, nodes=settings.nodes, yes=yes, document=json, dsn=settings.dsn, seed=seed)
+    if scenario:
+        from ..demo.story_player import EVERY, StoryOptions, run_stories
+
+        names = () if scenario == EVERY else (scenario,)
+        return anyio.run(run_stories, StoryOptions(names, json, settings.dsn, settings.home, model, settings.color))
+    from ..demo import DemoOptions, run_demo
+
+    options = DemoOptions(
+        tickets=tickets, nodes=settings.nodes, yes=yes, document=json, dsn=settings.dsn, seed=seed, model=model
+    )
     return anyio.run(run_demo, options)
+
+
+def _list_stories(*, json: bool) -> int:
+    from ..demo.story_player import list_document
+    from .render import print_table
+    from .terminal import print_json
+
+    document = list_document()
+    if json:
+        print_json(document)
+    else:
+        print_table(("scenario", "what happens"), [(one["name"], one["about"]) for one in document["stories"]])
+    return 0
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from callboard.crm.desk import Desk
 from callboard.crm.load import DeskFacts, load
 from callboard.crm.schema import install, install_login
 from callboard.crm.tickets import TicketCase, make_tickets
@@ -33,9 +34,11 @@ class DemoDatabase(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_database(dsn: str, port: Port, home: Path | None = None) -> AsyncIterator[DemoDatabase]:
+async def open_database(
+    dsn: str, port: Port, home: Path | None = None, desk: Desk | None = None
+) -> AsyncIterator[DemoDatabase]:
     """A fresh database on the server of `dsn` (or on the embedded one, whose data are under `home`), with both schemas
-    and the desk's records.
+    and the records of `desk` (default: the best ones installed).
 
     Databases of earlier demonstrations that nobody is connected to are dropped first; this one stays.
     """
@@ -48,7 +51,8 @@ async def open_database(dsn: str, port: Port, home: Path | None = None) -> Async
         await install(owner)
         desk_dsn = "" if dsn else user_on(fresh, await install_login(owner))
         shown = make_dsn_safe(fresh) if dsn else f"embedded:{name}"
-        yield DemoDatabase(fresh, owner, await load(owner), embedded=not dsn, desk_dsn=desk_dsn, name=f"'{shown}'")
+        facts = await load(owner, desk)
+        yield DemoDatabase(fresh, owner, facts, embedded=not dsn, desk_dsn=desk_dsn, name=f"'{shown}'")
 
 
 async def write_tickets(database: DemoDatabase, count: int, seed: int) -> list[TicketCase]:

@@ -31,7 +31,7 @@ from ..operations.runs import Operations
 from ..operations.views import ApprovalView
 from .desk_app import app
 from .desk_office import GONE, OFFICE, Label, Letter, Note, Parcel, Sold
-from .proof import find_interrupted
+from .proof import MAX_RUNS, find_interrupted
 
 T = TypeVar("T")
 
@@ -187,7 +187,7 @@ class Play:
         waiting = await self.decisions.list()
         done = await self.decisions.list(status=None, limit=1_000)
         boxes = await store.peek(f"{OFFICE}/feed:warehouse")
-        runs = {line.run_id: line for line in (await self.inbox.runs(limit=100)).items}
+        runs = {line.run_id: line for line in (await self.inbox.runs(limit=MAX_RUNS)).items}
         return Seen(
             waiting=len(waiting) >= 5
             and len({one.tool for one in waiting}) >= 2
@@ -222,8 +222,11 @@ class Play:
                 await self.port.sleep(LOOK_SECONDS)
 
     async def _at_rest(self) -> bool:
-        runs = (await self.inbox.runs(limit=100)).items
-        return all(line.status not in ("running", "recorded") for line in runs)
+        runs = Runs(self.inbox.client, app.runs)
+        for line in (await self.inbox.runs(limit=MAX_RUNS)).items:
+            if not await runs.at_rest(line.run_id):
+                return False
+        return True
 
     async def _more(self) -> Callable[[], Awaitable[bool]]:
         seeds = iter(range(self.seed + 1, self.seed + 1 + MORE_AT_MOST))

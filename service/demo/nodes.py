@@ -38,13 +38,25 @@ class NodeProcess:
         self.told: Callable[[NodeProcess, dict[str, Any]], None] = lambda node, event: None
 
     @classmethod
-    async def start(cls, label: str, dsn: str, log: Path, options: dict[str, str], desk_dsn: str = "") -> NodeProcess:
-        """Start a node of the desk; its diagnostics go to `log`. `desk_dsn`: how its tools connect, if otherwise."""
+    async def start(
+        cls,
+        label: str,
+        dsn: str,
+        log: Path,
+        options: dict[str, str],
+        desk_dsn: str = "",
+        *,
+        lease_seconds: float | None = None,
+    ) -> NodeProcess:
+        """Start a node of the desk; its diagnostics go to `log`. `desk_dsn`: how its tools connect, if otherwise;
+        `lease_seconds`: instead of the setting's."""
         command = [sys.executable, "-m", "callboard", "node", APP, "--label", label]
         for key, value in options.items():
             command += ["--option", f"{key}={value}"]
         # The DSN goes by the environment: it may hold a password, and arguments are visible to everybody here.
         environment = {**os.environ, "CALLBOARD_DSN": dsn, **({OWN_DSN: desk_dsn} if desk_dsn else {})}
+        if lease_seconds is not None:
+            environment["CALLBOARD_LEASE_SECONDS"] = f"{lease_seconds:g}"
         with log.open("ab") as errors:
             process = await anyio.open_process(command, stdin=None, stderr=errors, env=environment)
         return cls(label, process, log)

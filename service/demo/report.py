@@ -3,6 +3,10 @@
 Progress goes to standard error when a document was asked for, so that standard output is the document alone.
 """
 
+import os
+import shutil
+import sys
+from pathlib import Path
 from typing import Any, Literal
 
 from callboard.actors.agent.runs import Recorded
@@ -64,10 +68,18 @@ class Teller:
             print_json_line(document)
             return
         paid = dollars(int(document["refunded_cents"]))
+        killed = f"{document['killed_nodes']} node killed"
+        if document["takeover_seconds"] is not None:
+            killed += f", taken over in {document['takeover_seconds']} s"
         self.say()
         self.say(
             f"{document['completed']} of {document['tickets']} tickets, {document['refunds']} refunds ({paid}), "
-            f"{document['killed_nodes']} node killed, taken over in {document['takeover_seconds']} s, "
+            f"{killed}, "
             f"{document['duplicate_effects']} duplicate effects, {document['lost_messages']} lost messages"
         )
         self.say(hint)
+
+
+def own_command() -> str:
+    """How to call this program from here: it need not be on the PATH."""
+    return "callboard" if shutil.which("callboard") else os.path.relpath(Path(sys.prefix) / "bin" / "callboard")

@@ -75,7 +75,7 @@ def test_the_refund_in_which_a_node_was_killed_is_made_once(desk: OpenDesk) -> N
         desk,
         "select count(*) from crm.expectation e join crm.payment p using (order_id)"
         " where e.ticket_id = %s and p.cause = 'refund'",
-        str(found[0][0]).rpartition(":")[2],
+        str(found[0][0]).rpartition(":")[2].partition(".")[0],  # the run of the ticket has called it
     )
     assert made == 1
 
