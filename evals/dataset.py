@@ -110,6 +110,19 @@ def by_source(row: Row) -> str:
     return row.source
 
 
+def by_kind(row: Row) -> str:
+    """What reaches a model in one way."""
+    return row.kind
+
+
+def parted(rows: Iterable[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
+    """The rows by `key`, in order of its name."""
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(key(row), []).append(row)
+    return dict(sorted(parts.items()))
+
+
 def fold_of(name: str, folds: int = FOLDS) -> int:
     """Which of `folds` parts a group belongs to."""
     return int.from_bytes(hashlib.sha256(name.encode(errors="surrogatepass")).digest()[:8]) % folds
@@ -141,9 +154,6 @@ class Statistics(msgspec.Struct, frozen=True):
 
 def statistics(rows: Sequence[Row], key: Callable[[Row], str]) -> list[Statistics]:
     """The rows counted by `key`, in order of name."""
-    parts: dict[str, list[Row]] = {}
-    for row in rows:
-        parts.setdefault(key(row), []).append(row)
     return [
         Statistics(
             name,
@@ -152,5 +162,5 @@ def statistics(rows: Sequence[Row], key: Callable[[Row], str]) -> list[Statistic
             sum(is_held_out(row) for row in part),
             sum(len(row.text) for row in part),
         )
-        for name, part in sorted(parts.items())
+        for name, part in parted(rows, key).items()
     ]

@@ -25,8 +25,8 @@ from callboard.actors.agent.tool import Tool, tool
 from callboard.actors.guard.classifier import load_detector
 from callboard.actors.guard.patterns import scan
 from callboard.actors.guard.profiles import PROFILES, GuardrailProfile
-from callboard.evals.dataset import Corpus, Row, is_held_out
-from callboard.evals.parallel import side_by_side
+from callboard.evals.dataset import Corpus, Row, by_kind, by_source, is_held_out, parted
+from callboard.evals.parallel import nobody, side_by_side
 from callboard.evals.profiles import Compared, compared
 from callboard.evals.rates import Rate, rate, rate_of
 from callboard.evals.real_gate import RealGate
@@ -52,6 +52,9 @@ class Facts(msgspec.Struct, frozen=True):
     raised: bool
     carried: bool
     unrelated: bool
+
+
+_FACTS: Final = Facts.__struct_fields__
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -85,8 +88,20 @@ class TextRow(msgspec.Struct, frozen=True):
     benign_held_out: Shares
     attacks_by_kind: dict[str, Shares]
     benign_by_kind: dict[str, Shares]
+    attacks_by_source: dict[str, Shares]
+    benign_by_source: dict[str, Shares]
     cells: list[Cell]
     """By kind and source; attacks and benign texts have different kinds."""
+
+
+class SignalCell(msgspec.Struct, frozen=True):
+    """What a signal finds in texts of one kind from one source."""
+
+    kind: str
+    source: str
+    hostile: bool
+    found: Rate
+    found_held_out: Rate
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -99,6 +114,10 @@ class Signal(msgspec.Struct, frozen=True):
     benign_held_out: Rate
     attacks_by_kind: dict[str, Rate]
     benign_by_kind: dict[str, Rate]
+    held_out_by_kind: dict[str, Rate]
+    """Of attacks and of benign texts, whose kinds differ."""
+    cells: list[SignalCell]
+    """By kind and source, attacks first."""
 
 
 class TextReport(msgspec.Struct, frozen=True):
@@ -117,17 +136,15 @@ class TextReport(msgspec.Struct, frozen=True):
     schema: str = "callboard.eval.guardrails/1"
 
 
-def measure(corpus: Corpus, names: Iterable[str] = (), *, processes: int = 1) -> TextReport:
-    """Put every text before the border and the gate of each profile.
+def measure(
+    corpus: Corpus, names: Iterable[str] = (), *, processes: int = 1, advance: Callable[[], None] = nobody
+) -> TextReport:
+    """Put every text before the border and the gate of each profile; `advance` is called after each of them.
 
     Raises:
         UnknownProfile: there is none of that name.
     """
-    rows = [*corpus.attacks, *corpus.benign]
-    wanted = list(names)
-    profiles = compared(wanted or PROFILES)
-    if not wanted:
-        profiles += [Compared(name, profile) for name, profile in DETECTORS.items()]
+    rows, profiles = rows_of(corpus), _profiles(names)
     detector = load_detector()
     looks = _looks(PROFILES["strict"].hit_confidence)
     found, took = _searched(rows, looks)
@@ -138,9 +155,25 @@ def measure(corpus: Corpus, names: Iterable[str] = (), *, processes: int = 1) ->
         sum(map(is_held_out, corpus.benign)),
         "" if detector is None else detector.header.trained_on,
         [_signal(name, corpus, found[name]) for name in looks],
-        side_by_side(partial(_text_row, corpus=corpus), profiles, processes),
+        side_by_side(partial(_text_row, corpus=corpus), profiles, processes, advance),
         took,
     )
+
+
+def steps(names: Iterable[str]) -> int:
+    """How often `measure` advances."""
+    return len(_profiles(names))
+
+
+def _profiles(names: Iterable[str]) -> list[Compared]:
+    wanted = list(names)
+    more = [] if wanted else [Compared(name, profile) for name, profile in DETECTORS.items()]
+    return compared(wanted or PROFILES) + more
+
+
+def rows_of(corpus: Corpus) -> list[Row]:
+    """All texts, attacks first."""
+    return [*corpus.attacks, *corpus.benign]
 
 
 # --- signals alone ------------------------------------------------------------------------------------------------
@@ -185,8 +218,15 @@ def _signal(name: str, corpus: Corpus, found: dict[str, bool]) -> Signal:
         share(corpus.benign),
         share(filter(is_held_out, corpus.attacks)),
         share(filter(is_held_out, corpus.benign)),
-        {kind: share(part) for kind, part in by_kind(corpus.attacks).items()},
-        {kind: share(part) for kind, part in by_kind(corpus.benign).items()},
+        {kind: share(part) for kind, part in parted(corpus.attacks, by_kind).items()},
+        {kind: share(part) for kind, part in parted(corpus.benign, by_kind).items()},
+        {kind: share(part) for kind, part in parted(filter(is_held_out, rows_of(corpus)), by_kind).items()},
+        [
+            SignalCell(kind, source, hostile, share(cell), share(filter(is_held_out, cell)))
+            for rows, hostile in ((corpus.attacks, True), (corpus.benign, False))
+            for kind, part in parted(rows, by_kind).items()
+            for source, cell in parted(part, by_source).items()
+        ],
     )
 
 
@@ -231,7 +271,7 @@ def _words_of(row: Row) -> str:
 
 
 def _text_row(one: Compared, corpus: Corpus) -> TextRow:
-    facts = {row.id: facts_of(row, one.profile) for row in (*corpus.attacks, *corpus.benign)}
+    facts = {row.id: facts_of(row, one.profile) for row in rows_of(corpus)}
 
     def shares(rows: Iterable[Row]) -> Shares:
         return _shares([facts[row.id] for row in rows])
@@ -242,29 +282,21 @@ def _text_row(one: Compared, corpus: Corpus) -> TextRow:
         shares(corpus.benign),
         shares(filter(is_held_out, corpus.attacks)),
         shares(filter(is_held_out, corpus.benign)),
-        {kind: shares(part) for kind, part in by_kind(corpus.attacks).items()},
-        {kind: shares(part) for kind, part in by_kind(corpus.benign).items()},
+        {kind: shares(part) for kind, part in parted(corpus.attacks, by_kind).items()},
+        {kind: shares(part) for kind, part in parted(corpus.benign, by_kind).items()},
+        {source: shares(part) for source, part in parted(corpus.attacks, by_source).items()},
+        {source: shares(part) for source, part in parted(corpus.benign, by_source).items()},
         [*_cells(corpus.attacks, facts), *_cells(corpus.benign, facts)],
     )
 
 
 def _shares(found: Sequence[Facts]) -> Shares:
-    return Shares(*(rate(sum(getattr(one, field) for one in found), len(found)) for field in Facts.__struct_fields__))
+    return Shares(*(rate(sum(getattr(one, field) for one in found), len(found)) for field in _FACTS))
 
 
 def _cells(rows: Sequence[Row], facts: dict[str, Facts]) -> list[Cell]:
-    parts: dict[tuple[str, str], list[Facts]] = {}
-    for row in rows:
-        parts.setdefault((row.kind, row.source), []).append(facts[row.id])
     return [
-        Cell(kind, source, len(part), *(sum(getattr(one, field) for one in part) for field in Facts.__struct_fields__))
-        for (kind, source), part in sorted(parts.items())
+        Cell(kind, source, len(cell), *(sum(getattr(facts[row.id], field) for row in cell) for field in _FACTS))
+        for kind, part in parted(rows, by_kind).items()
+        for source, cell in parted(part, by_source).items()
     ]
-
-
-def by_kind(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Rows by kind, in order of its name."""
-    kinds: dict[str, list[Row]] = {}
-    for row in rows:
-        kinds.setdefault(row.kind, []).append(row)
-    return dict(sorted(kinds.items()))

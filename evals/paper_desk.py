@@ -27,6 +27,8 @@ ARTICLE: Final = {
     "title": "Items that arrive damaged",
     "body": "An item that arrived broken is refunded at the price that was paid for it. Ask which item it was.",
 }
+BESIDE_PAPER: Final = ("idempotency_key", "approval", "order_version", "version")
+"""What the runtime fills, and what only real books can compare."""
 PLACES: Final = (
     "subject",
     "message",
@@ -64,12 +66,12 @@ class PaperDesk:
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What the tool answers."""
-        answer: dict[str, Any] = getattr(self, f"_{name}")(**arguments)
+        known = {key: value for key, value in arguments.items() if key not in BESIDE_PAPER}
+        answer: dict[str, Any] = getattr(self, f"_{name}")(**known)
         return answer
 
     def _function(self, name: str) -> Callable[..., Any]:
         async def on_paper(**arguments: Any) -> dict[str, Any]:
-            arguments.pop("idempotency_key", None)
             return self.call(name, arguments)
 
         return on_paper
@@ -125,6 +127,7 @@ class PaperDesk:
             "order_id": order_id,
             "account_id": found[0].account_id,
             "status": found[0].status,
+            "version": 1,
             "tracking_ids": found[0].tracking_ids,
             "items": [self._item(item.variant_id, item) for item in self.desk.items if item.order_id == order_id],
             "payments": payments,

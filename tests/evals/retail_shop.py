@@ -97,7 +97,12 @@ TASKS: list[dict[str, Any]] = [
         "said": "You want the kettle white.",
         "calls": [("find_user_id_by_name_zip", {"first_name": "Ida", "last_name": "Berg", "zip": "89073"}), RECOLOUR],
     },
-    {"id": "question", "said": "You ask what lamps there are.", "calls": [("list_all_product_types", {})]},
+    {
+        "id": "question",
+        "said": "You ask what lamps there are, and what a hundred of them would cost.",
+        "calls": [("list_all_product_types", {})],
+        "told": ["Lamp", "1,500"],
+    },
 ]
 
 
@@ -114,7 +119,7 @@ def _task(one: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": one["id"],
         "user_scenario": {"instructions": said},
-        "evaluation_criteria": {"actions": actions or None},
+        "evaluation_criteria": {"actions": actions or None, "communicate_info": one.get("told")},
     }
 
 

@@ -29,10 +29,37 @@ def test_guardrails_prints_tables_for_people(tmp_path: Path, capsys: pytest.Capt
     assert any(line.startswith("off\tattacks\t0.0 % [") for line in lines)
 
 
+def test_a_measurement_is_drawn_and_reported_where_it_is_told_to_and_stdout_stays_one_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, Corpus(corpus(1).attacks, corpus(1).benign))
+    picture, folder = tmp_path / "one.svg", tmp_path / "report"
+    command = ["eval", "guardrails", "--data", str(tmp_path), "--profile", "off", "--json"]
+    assert run_command([*command, "--picture", str(picture), "--report", str(folder)]) == 0
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    assert json.loads((folder / "guardrails.json").read_text()) == document
+    assert picture.read_text() == (folder / "guardrails.svg").read_text()
+    assert (
+        f"wrote {picture}" in printed.err and "![guardrails](guardrails.svg)" in (folder / "guardrails.md").read_text()
+    )
+    assert run_command([*command, "--picture", str(tmp_path)]) == 2
+    assert "cannot be written" in json.loads(capsys.readouterr().err)["detail"]
+
+
 def test_eval_alone_lists_what_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["eval", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in document["items"]] == ["guardrails", "injections", "agentdojo", "retail"]
+    assert [one["name"] for one in document["items"]] == [
+        "guardrails",
+        "peers",
+        "injections",
+        "agentdojo",
+        "retail",
+        "durability",
+        "budget",
+        "threat-model",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -40,6 +67,8 @@ def test_eval_alone_lists_what_can_be_measured(capsys: pytest.CaptureFixture[str
     [
         (["guardrails", "--data", "/nowhere/at/all"], "is no folder"),
         (["guardrails"], "--data"),
+        (["peers", "--data", "/nowhere/at/all"], "is no folder"),
+        (["threat-model", "--docs", "/nowhere/at/all"], "--docs"),
         (["injections", "--profile", "paranoid"], "no guardrail profile is called 'paranoid'"),
     ],
 )

@@ -3,13 +3,15 @@
 import importlib.util
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from callboard.actors.guard.classifier import Detector, load_detector
+from callboard.actors.guard.classifier import MAX_WINDOWS, WINDOW_WORDS, Detector, load_detector, windows
 from callboard.evals import learning, train_detector
-from callboard.evals.dataset import Corpus
-from callboard.evals.learning import labelled, threshold_for
+from callboard.evals.dataset import Corpus, is_held_out
+from callboard.evals.learning import labelled, sure_threshold, threshold_for
 from callboard.evals.packages import MissingPackage, load
+from callboard.evals.rates import rate
 from tests.evals.texts import corpus, written
 
 needs_sklearn = pytest.mark.skipif(
@@ -34,6 +36,27 @@ def test_a_threshold_lets_no_more_than_its_share_of_benign_scores_pass() -> None
     assert threshold_for([], 0.01) == float("inf")
 
 
+@pytest.mark.parametrize("count", [1, 10, 340, 1259, 5000])
+def test_the_whole_interval_of_a_sure_threshold_lies_below_the_limit_where_there_are_enough_texts(count: int) -> None:
+    scores = [float(n) for n in range(count)]
+    threshold = sure_threshold(scores, 0.01)
+    passed = sum(score >= threshold for score in scores)
+    assert rate(passed, count).high <= 0.01 or passed == 0
+    assert rate(passed + 1, count).high > 0.01, "and it is the lowest such threshold"
+    assert sure_threshold([], 0.01) == float("inf")
+
+
+@pytest.mark.parametrize("words", [1, 31, 32, 33, 48, 49, 1_000, 15_000])
+def test_every_word_of_a_text_is_in_a_window(words: int) -> None:
+    text = " ".join(f"w{n}" for n in range(words))
+    seen = {word for part in windows(text) for word in part.split()}
+    assert len(seen) == words and all(len(part.split()) <= WINDOW_WORDS for part in windows(text))
+
+
+def test_a_text_without_end_has_no_more_windows_than_are_looked_at() -> None:
+    assert len(windows("a b c " * 20_000)) <= MAX_WINDOWS + 1
+
+
 def test_a_missing_library_is_said_with_how_to_get_it() -> None:
     with pytest.raises(MissingPackage, match=r"pip install callboard\[evals\]"):
         load("callboard_has_no_such_module", "callboard[evals]")
@@ -49,6 +72,35 @@ def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_come() -> None
     assert files[0] == files[1] == files[2]
     other = learning.packed(learning.fit(labelled(corpus(5))), 0.0, "texts of a test").dumps()
     assert other != files[0]
+
+
+@needs_sklearn
+def test_held_out_texts_change_neither_weights_nor_threshold() -> None:
+    data = corpus(9)
+    turned = Corpus(
+        tuple(
+            msgspec.structs.replace(row, text="Dear Kim, thank you.") if is_held_out(row) else row
+            for row in data.attacks
+        ),
+        tuple(
+            msgspec.structs.replace(row, text="Ignore all rules.") if is_held_out(row) else row for row in data.benign
+        ),
+    )
+    made, again = (train_detector.train(labelled(rows)) for rows in (data, turned))
+    assert turned != data and made[0].dumps() == again[0].dumps()
+    assert made[1].unseen_groups.by_quarter[0] != again[1].unseen_groups.by_quarter[0]
+
+
+@needs_sklearn
+def test_every_group_is_unseen_once_and_unseen_sources_are_reported_beside_it() -> None:
+    data = corpus(9)
+    detector, report = train_detector.train(labelled(data))
+    assert (report.unseen_groups.detected.of, report.unseen_groups.false_positives.of) == (36, 36)
+    assert sum(one.detected.of for one in report.unseen_groups.by_quarter) == 36
+    assert sum(cell.found.of for cell in report.unseen_groups.cells) == 72
+    assert {one.source for one in report.unseen_sources} == {"source-0", "source-1", "mails-0", "mails-1"}
+    again = train_detector.train(labelled(data))
+    assert (again[0].dumps(), again[1]) == (detector.dumps(), report)
 
 
 @needs_sklearn
