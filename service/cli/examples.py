@@ -1,7 +1,13 @@
 """An example of every command, by its words: the first thing its help shows. A test parses each as it is."""
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
-    "demo": ("callboard demo", "callboard demo --tickets 100 --nodes 4 --yes"),
+    "demo": (
+        "callboard demo",
+        "callboard demo --tickets 100 --nodes 4 --yes",
+        "callboard demo --scenario list",
+        "callboard demo --scenario refund-denied",
+        "callboard demo --scenario all --model ollama:qwen3:8b",
+    ),
     "init-db": ("callboard init-db", "callboard init-db --print-sql > schema.sql"),
     "daemon": (
         "callboard daemon callboard.crm.app:app --nodes 4 --health 127.0.0.1:9464",
@@ -65,8 +71,18 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "status": ("callboard status", "callboard status --watch"),
     "health": ("callboard health", "callboard health --url http://127.0.0.1:9464/readyz"),
     "eval": ("callboard eval",),
-    "eval guardrails": ("callboard eval guardrails --data FOLDER",),
+    "eval guardrails": (
+        "callboard eval guardrails --data FOLDER",
+        "callboard eval guardrails --data FOLDER --report OUT",
+    ),
+    "eval peers": ("callboard eval peers --data FOLDER --peer-python PEER/bin/python",),
     "eval injections": ("callboard eval injections --profile standard",),
-    "eval agentdojo": ("callboard eval agentdojo --suite banking",),
-    "eval retail": ("callboard eval retail --profile strict",),
+    "eval agentdojo": ("callboard eval agentdojo --suite banking", "callboard eval agentdojo --picture agentdojo.svg"),
+    "eval durability": ("callboard eval durability",),
+    "eval budget": ("callboard eval budget --json",),
+    "eval threat-model": ("callboard eval threat-model --check", "callboard eval threat-model --write"),
+    "eval retail": (
+        "callboard eval retail --kill-at-every-commit",
+        "callboard eval retail --tasks 10 --model ollama:qwen3:8b --trials 4",
+    ),
 }

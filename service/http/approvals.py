@@ -12,6 +12,7 @@ from litestar.params import FromPath, JSONBody, QueryParameter
 
 from ...mailbox.errors import AlreadyDecided, NotFound
 from ..operations.argument_paths import REMOVED
+from ..operations.called import called_runs
 from ..operations.decisions import Answer, Decisions, Expired
 from ..operations.lookup import find_run, is_text, run_id_of
 from ..operations.views import ApprovalView, approval_view, moment
@@ -60,11 +61,13 @@ class ApprovalRoutes:
     ) -> Page[ApprovalOut]:
         """List calls that wait for people, oldest first.
 
-        Or those of another status; of one run or tool where that is said.
+        Or those of another status; of one run and the agents that it has called, or of one tool, where that is said.
         """
-        address = await find_run(self.desk.store, run) if run else ""
-        rows = await self.desk.store.decisions(status=None if status == "any" else status, run=address, limit=LOOKED_AT)
-        found = [row for row in rows if tool in ("", row.tool)]
+        store, wanted = self.desk.store, None if status == "any" else status
+        address = await find_run(store, run) if run else ""
+        runs = [address, *(await called_runs(store, address) if run else ())]
+        rows = [row for one in runs for row in await store.decisions(status=wanted, run=one, limit=LOOKED_AT)]
+        found = sorted((row for row in rows if tool in ("", row.tool)), key=lambda row: row.requested_at)
         if cursor:
             # What stood there may have another status by now; what is asked later is later all the same.
             at, last = read_cursor("approvals", cursor, float, str)

@@ -6,6 +6,7 @@ import msgspec
 
 from ...mailbox.errors import NotFound, UsageError
 from ...persistence.operating import AuditRow
+from .called import called_runs
 from .lookup import find_run
 from .runs import Operations
 from .views import moment
@@ -26,7 +27,8 @@ class AuditTrail:
         self, *, object: str = "", who: str = "", action: str = "", before: int = 0, limit: int = 100
     ) -> list[AuditRow]:
         """What was done, newest first. `object`: the beginning of what it was done to, or whatever names a run (see
-        `find_run`), which brings the rows of its decisions with it. `before`: a row's number to go on from.
+        `find_run`), which brings the rows of its decisions with it, and those of agents that it has called. `before`: a
+        row's number to go on from.
 
         Raises:
             NotAllowed: without the scope `read`. UsageError: a limit that is none.
@@ -47,8 +49,9 @@ class AuditTrail:
             address = await find_run(self.store, given)
         except (NotFound, UsageError):
             return [given], False
-        decisions = await self.store.decisions(run=address, limit=_DECISIONS)
-        return [address, *(decision.id for decision in decisions)], True
+        runs = [address, *await called_runs(self.store, address)]
+        decisions = [row for run in runs for row in await self.store.decisions(run=run, limit=_DECISIONS)]
+        return [*runs, *(decision.id for decision in decisions)], True
 
 
 def _is_of(object: str, one: str) -> bool:

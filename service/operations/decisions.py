@@ -80,8 +80,8 @@ class Decisions:
         return [_view(row) for row in rows]
 
     async def find(self, given: str, *, call: int | None = None, status: DecisionStatus = "pending") -> ApprovalView:
-        """The approval that `given` names: its id, or a run (see `find_run`) that waits for one, or for `call`; or has
-        one in another `status`.
+        """The approval that `given` names: its id, or a run (see `find_run`) that waits for one, itself or through an
+        agent that it has called, or for `call`; or has one in another `status`.
 
         Raises:
             NotFound: neither. Conflict: the run waits for none, or for several and `call` does not say which.
@@ -101,10 +101,18 @@ class Decisions:
                 return await self._find(run, call=int(number), status=status)
             raise NotFound(f"no approval and no run {given[:80]!r}; `callboard approvals` lists what waits") from None
         # Those first: a long run has more decisions than are looked at, but few of one status at a time.
-        rows = await self.store.decisions(run=address, status=status, limit=1_000)
+        rows: Sequence[Decision] = await self.store.decisions(run=address, status=status, limit=1_000)
         if not any(call is None or row.call == str(call) for row in rows):
-            rows = await self.store.decisions(run=address, limit=1_000)
+            rows = await self._of_called(address, status) if call is None else []
+            rows = rows or await self.store.decisions(run=address, limit=1_000)
         return _view(_meant(rows, run_id_of(address), call, status))
+
+    async def _of_called(self, address: str, status: DecisionStatus) -> Sequence[Decision]:
+        """What the agents wait for that a run has asked: to people, that is the run waiting."""
+        from .called import called_runs
+
+        found = [await self.store.decisions(run=run, status=status) for run in await called_runs(self.store, address)]
+        return [row for rows in found for row in rows]
 
     def demand(self, view: ApprovalView) -> Demand:
         """What it takes to approve it, of this principal."""
@@ -326,8 +334,11 @@ def _meant(rows: Sequence[Decision], run_id: str, call: int | None, status: Deci
     if len(pending) == 1:
         return pending[0]
     if pending:
-        names = ", ".join(f"{row.call} ({row.tool})" for row in pending)
-        raise NotAwaiting(f"run {run_id} waits for {len(pending)} decisions; say which with --call: {names}")
+        if {run_id_of(row.run) for row in pending} != {run_id}:
+            which = "give its id", ", ".join(row.id for row in pending)
+        else:
+            which = "say which with --call", ", ".join(f"{row.call} ({row.tool})" for row in pending)
+        raise NotAwaiting(f"run {run_id} waits for {len(pending)} decisions; {which[0]}: {which[1]}")
     if named:
         return named[-1]  # deciding it again says who was first
     if call is not None:

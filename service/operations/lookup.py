@@ -40,6 +40,8 @@ async def find_run(store: Store, given: str) -> str:
         if await _exists(store, address):
             return address
         found += await _beginning(store, address)
+    # An agent's run begins like the one that has called it, which is the one that is meant.
+    found = [one for one in found if not any(one.startswith(f"{other}.") for other in found)]
     if len(found) == 1:
         return found[0]
     if found:

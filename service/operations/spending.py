@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from ...actors.agent import runs as _runs  # noqa: F401 - every type of event is known before a journal is read
 from ...actors.agent.events import (
     ChildEnded,
     LLMCallCompleted,
@@ -20,8 +19,9 @@ from ...actors.agent.events import (
     StepCompleted,
     TranscriptCompacted,
 )
-from ...mailbox.message import Message, decode_tagged
+from ...mailbox.message import Message
 from ...persistence.store import Store
+from .called import events_at
 from .lookup import run_id_of
 
 CHILDREN = 100
@@ -53,7 +53,7 @@ async def spending(store: Store, address: str, known: Sequence[Message] | None =
     queue, seen = [(address, "")], {address}
     while queue:
         journal, run = queue.pop()
-        events = known if known is not None and journal == address else await _events(store, journal)
+        events = known if known is not None and journal == address else await events_at(store, journal)
         for spend in own_spending(events, run):
             found[run, spend.model] = spend
         for child in children_in(events):
@@ -61,15 +61,6 @@ async def spending(store: Store, address: str, known: Sequence[Message] | None =
                 seen.add(child)
                 queue.append((child, run_id_of(child)))
     return sorted(found.values(), key=lambda one: (-one.cost_usd, one.run, one.model))
-
-
-async def _events(store: Store, address: str) -> list[Message]:
-    events: list[Message] = []
-    seq = 0
-    while page := await store.journal(address, after=seq):
-        seq = page[-1].seq
-        events += [decode_tagged(row.type, row.body) for row in page]
-    return events
 
 
 def own_spending(events: Iterable[Message], run: str = "") -> list[Spend]:

@@ -2,9 +2,9 @@
 
 Twelve tickets of the small desk, T-0001 to T-0012; the runs are called as their tickets:
 
-    T-0001, T-0002    wait for a person: a refund above the limit
-    T-0003 to T-0008  are completed
-    T-0009            is paused by an operator, with a reason, while it waits for a person
+    T-0001, T-0002    wait for their agents T-0001.4 and T-0002.4, which wait for a person: a refund above the limit
+    T-0003 to T-0008  are completed, and so are the agents that they have called
+    T-0009            is paused by an operator, with a reason, while its agent T-0009.4 waits for a person
     T-0010            has failed: its budget allows one iteration
     T-0011            is recorded, and no node has begun it
     T-0012            has no run
@@ -23,6 +23,7 @@ from psycopg import sql
 
 from callboard.actors.agent.budget import Budget
 from callboard.actors.agent.messages import Tell
+from callboard.actors.agent.runs import Runs
 from callboard.actors.app import Surroundings
 from callboard.actors.client import Client
 from callboard.actors.node import Node, NodeSettings
@@ -96,7 +97,10 @@ async def _work(operations: Operations, number: int) -> None:
     run_id = f"T-{number:04d}"
     budget = Budget(max_iterations=1) if number == 10 else Budget(max_iterations=25)
     await operations.submit(app, f"Work ticket {run_id}.", run_id=run_id, budget=budget)
-    await _until(operations.store, lambda at: at.get(run_id) in ("awaiting_approval", "completed", "failed"))
+    runs = Runs(operations.client, AGENTS)
+    with anyio.fail_after(WAIT_SECONDS):
+        while not await runs.at_rest(run_id):  # noqa: ASYNC110 - a node of this process, but no event of ours
+            await anyio.sleep(0.05)
 
 
 @asynccontextmanager
@@ -120,6 +124,7 @@ async def _until(store: Store, condition: Callable[[dict[str, str]], bool]) -> N
 
 
 def _has_rested(statuses: dict[str, str]) -> bool:
-    wanted = {**dict.fromkeys(("T-0001", "T-0002"), "awaiting_approval"), "T-0009": "paused", "T-0010": "failed"}
+    wanted = {**dict.fromkeys(("T-0001", "T-0002"), "running"), "T-0009": "paused", "T-0010": "failed"}
+    wanted |= dict.fromkeys(("T-0001.4", "T-0002.4", "T-0009.4"), "awaiting_approval")
     wanted |= {f"T-{number:04d}": "completed" for number in range(3, 9)}
-    return statuses == wanted
+    return wanted.items() <= statuses.items()

@@ -22,7 +22,7 @@ from .every_operation import WITHOUT_PRINCIPAL, Operation, classes, operations
 from .logins import login
 
 pytestmark = pytest.mark.anyio
-APPROVAL = "crm.desk.agent:T-0001.5"
+APPROVAL = "crm.desk.agent:T-0001.4.4"
 WAITING = "/crm/desk/agent:T-0011"
 SAMPLES: dict[str, Any] = {
     "address": "/crm/desk/agent:T-0001",
