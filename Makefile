@@ -2,7 +2,7 @@
 # which is done at once when nothing changed. ARGS is handed on: make test ARGS="-k fence".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check tui bench chaos soak evals lock clean
+.PHONY: help setup demo test check tui bench chaos soak mutations evals lock clean
 
 PYTHON ?=
 BIN := .venv/bin
@@ -38,20 +38,23 @@ check: setup ## the fast gate: format, lint, types
 tui: setup ## the terminal user interface, on a desk with agents at work (ARGS="--dsn ...": on a fresh database there)
 	@$(BIN)/callboard tui --demo $(ARGS)
 
-bench: setup ## how fast: steps and messages a second, a million actors that wait, a screen of busy ones
+bench: setup ## every bench in short, and ours beside others (FULL=1: in full, with docs/BENCHMARKS.md made anew)
 	$(call part,bench/__main__.py,the benchmark)
-	$(BIN)/python -m bench steps $(ARGS)
-	$(BIN)/python -m bench messages $(ARGS)
-	$(BIN)/python -m bench wake $(ARGS)
-	$(BIN)/python -m bench tui $(ARGS)
+	$(BIN)/python -m bench all $(if $(FULL),,--quick) $(ARGS)
 
-chaos: setup ## kill, freeze and cut for a while, then count exactly
+chaos: setup ## a desk whose nodes are killed, frozen, cut off and starved for a minute; then all is counted
 	$(call part,bench/__main__.py,the chaos run)
 	$(BIN)/python -m bench chaos $(ARGS)
 
-soak: setup ## the long storms, in minutes
+soak: export PYTHONDONTWRITEBYTECODE :=
+soak: setup ## the long storms: ten minutes of chaos with a kill every second (ARGS), five of daemons, the long tests
 	$(call part,bench/__main__.py,the soak run)
-	$(BIN)/python -m bench soak $(ARGS)
+	$(BIN)/python -m bench chaos --seconds 600 --nodes 5 --kill-every 1 $(ARGS)
+	$(BIN)/python -m bench soak
+	$(BIN)/python -m pytest -n auto --dist loadfile --max-worker-restart 0 --storms=only
+
+mutations: setup ## break each guarantee on purpose, and see the tests notice (ARGS="G3": those of one)
+	$(BIN)/python -m tests.mutations $(ARGS)
 
 evals: setup ## is the agent good, safe and cheap?
 	@$(BIN)/callboard eval $(ARGS)

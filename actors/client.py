@@ -6,8 +6,9 @@ puts a reply address with it, `/sys/client:…`, a mailbox that only this client
 
 import logging
 import typing
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+import anyio
 import msgspec
 
 from ..mailbox.address import CLIENT_PREFIX, parse, shard_of
@@ -39,6 +40,29 @@ RECEIVE_SECONDS = 30.0
 """How long one look into the own mailbox lasts at most."""
 
 
+class Asked(Generic[R]):
+    """A request that was sent, and its answer."""
+
+    def __init__(self, store: Store, port: Port, envelope: Envelope) -> None:
+        self._store = store
+        self._port = port
+        self._id = envelope.id
+        self._mine = envelope.reply_to
+        self._fresh = True
+        self.recipient = envelope.recipient
+        """Who is asked."""
+
+    async def answer(self, seconds: float) -> R | AskFailed | None:
+        """The answer; None where there is none within `seconds`: it may be waited for again. Given once."""
+        end = self._port.monotonic() + seconds
+        while (left := end - self._port.monotonic()) > 0:
+            fresh, self._fresh, left = self._fresh, False, min(left, RECEIVE_SECONDS)
+            for answer in await self._store.receive(self._mine, seconds=left, port=self._port, fresh=fresh):
+                if answer.correlation == self._id:
+                    return typing.cast("R | AskFailed", answer.message())
+        return None
+
+
 class Client:
     """Sends, asks and decides from outside."""
 
@@ -52,6 +76,7 @@ class Client:
         self._number = -1
         self._renew_at = 0.0
         self._ids: IdClock | None = None
+        self._leasing = anyio.Lock()
 
     def audited(self, entry: AuditEntry) -> "Client":
         """This client, but what it sends carries an audit row, in the same transaction."""
@@ -62,12 +87,15 @@ class Client:
         return ()
 
     async def _clock(self) -> IdClock:
-        if self._ids is None or self.port.monotonic() >= self._renew_at:
-            number = await self.store.lease_number(self._holder, seconds=self._number_seconds)
-            self._renew_at = self.port.monotonic() + self._number_seconds / 2
-            if self._ids is None or number != self._number:
-                self._ids, self._number = IdClock(number, self.port.wall), number
-        return self._ids
+        if self._ids is not None and self.port.monotonic() < self._renew_at:
+            return self._ids
+        async with self._leasing:  # many tasks may begin at once: one asks for all
+            if self._ids is None or self.port.monotonic() >= self._renew_at:
+                number = await self.store.lease_number(self._holder, seconds=self._number_seconds)
+                self._renew_at = self.port.monotonic() + self._number_seconds / 2
+                if self._ids is None or number != self._number:
+                    self._ids, self._number = IdClock(number, self.port.wall), number
+            return self._ids
 
     async def new_id(self) -> int:
         """An id for a message that is made elsewhere."""
@@ -120,6 +148,21 @@ class Client:
         Raises:
             TimeoutError: no answer within `seconds`; the message may still be handled later.
         """
+        asked = await self.begin(to, message, lane=lane, after=after)
+        answer = await asked.answer(seconds)
+        if answer is None:
+            raise TimeoutError(f"no answer from {asked.recipient} within {seconds:g} s")
+        return answer
+
+    async def begin(
+        self,
+        to: Ref[Any] | str,
+        message: Request[R],
+        *,
+        lane: Lane = Lane.REPLY,
+        after: tuple[Envelope, str] | None = None,
+    ) -> "Asked[R]":
+        """Send a request as `ask` does, and give back what its answer can be waited for with, again and again."""
         await self._clock()
         mine = f"{CLIENT_PREFIX}{self._number}-{self.port.token()[:16]}"
         envelope = await self.envelope(to, message, lane=lane, reply_to=mine)
@@ -127,12 +170,7 @@ class Client:
             await self.store.send([envelope], (), self._audits)
         else:
             await self.store.send([after[0], envelope], [after[1], ""], self._audits)
-        end = self.port.monotonic() + seconds
-        while (left := end - self.port.monotonic()) > 0:
-            for answer in await self.store.receive(mine, seconds=min(left, RECEIVE_SECONDS), port=self.port):
-                if answer.correlation == envelope.id:
-                    return typing.cast("R | AskFailed", answer.message())
-        raise TimeoutError(f"no answer from {envelope.recipient} within {seconds:g} s")
+        return Asked(self.store, self.port, envelope)
 
     async def decide(self, verdict: Verdict) -> Decision:
         """Record a decision; the approval actor is told in the same transaction.

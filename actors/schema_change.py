@@ -96,7 +96,9 @@ class _Pair:
             yield from self._fields(name, before, now)
 
     def _fields(self, path: str, before: Shape, now: Shape) -> Iterator[Change]:
-        if before.flags != now.flags:
+        if _only_omits(before, now):
+            yield Change(path, "leaves out what has its default now")
+        elif before.flags != now.flags:
             yield self._broken(path, f"is written differently: {before.flags or 'plain'}, now {now.flags or 'plain'}")
         old = {name.rstrip("?"): (name.endswith("?"), text) for name, text in before.fields.items()}
         new = {name.rstrip("?"): (name.endswith("?"), text) for name, text in now.fields.items()}
@@ -154,6 +156,13 @@ class _Pair:
 
     def _broken(self, path: str, what: str, instead: str = "") -> Change:
         return Change(path, what, f"give it a {instead}, or {self._way_out}" if instead else self._way_out)
+
+
+def _only_omits(before: Shape, now: Shape) -> bool:
+    """Whether all that is new about the way a type is written is that it leaves out what the version before has the
+    default of."""
+    left_out = {name for name in now.fields if name.endswith("?") and name.rstrip("?") in before.fields}
+    return sorted([*before.flags, "omits"]) == sorted(now.flags) and not left_out
 
 
 _WORD = re.compile(r"[\w.]+|[^\w.]+")

@@ -26,6 +26,8 @@ from callboard.persistence.postgres import PostgresStore
 
 PADDING = "s" * 180
 SEND_AT_ONCE = 1_000
+PEER_ACTORS = 1_000
+"""Where other systems do the same work beside."""
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -114,7 +116,7 @@ class Hop(Actor[Seen], kind="bench-hop"):
         self.state.count += 1
         if message.hops:
             here = int(ctx.address.rpartition(":")[2])
-            ctx.send(_hop(here + 1, self.tally.ring), Token(message.hops - 1))
+            ctx.send(hop(here + 1, self.tally.ring), Token(message.hops - 1))
         self.tally.count()
 
     @on(creates=True)
@@ -125,11 +127,13 @@ class Hop(Actor[Seen], kind="bench-hop"):
         ctx.reply(Ponged(message.number))
 
 
-def _hop(number: int, of: int) -> str:
+def hop(number: int, of: int) -> str:
+    """The address of one of a ring of so many."""
     return f"/bench/hop:{number % of}"
 
 
-def _tree(tally: Tally) -> Tree:
+def ring_tree(tally: Tally) -> Tree:
+    """A pool of `Hop`."""
     return Tree(Supervisor("bench", (Child(Hop, "hop", pool=True, args=(tally,)),)))
 
 
@@ -137,7 +141,26 @@ async def _fill(store: PostgresStore, actors: int, messages: int, hops: int) -> 
     client = Client(store)
     for start in range(0, messages, SEND_AT_ONCE):
         numbers = range(start, min(messages, start + SEND_AT_ONCE))
-        await store.send([await client.envelope(_hop(number, actors), Token(hops)) for number in numbers])
+        await store.send([await client.envelope(hop(number, actors), Token(hops)) for number in numbers])
+
+
+async def lay_down(dsn: str, actors: int, messages: int, hops: int) -> None:
+    """Put `messages` tokens into the mailboxes of `actors` in a database, each with so many hops to make."""
+    async with PostgresStore(dsn) as store:
+        await _fill(store, actors, messages, hops)
+
+
+async def handle(dsn: str, actors: int, wanted: int) -> None:
+    """Start a node on that database, and stop it once so many messages are handled and all of it is on disk."""
+    tally = Tally(actors, wanted, anyio.Event())
+    async with PostgresStore(dsn) as store:
+        node = Node(store, ring_tree(tally))
+        async with anyio.create_task_group() as group:
+            group.start_soon(node.run)
+            await tally.done.wait()
+            assert node.life is not None
+            await node.life.committer.flushed()
+            node.stop()
 
 
 async def _throughput(server_dsn: str, *, actors: int, messages: int, hops: int) -> Throughput:
@@ -148,7 +171,7 @@ async def _throughput(server_dsn: str, *, actors: int, messages: int, hops: int)
         async with PostgresStore(dsn) as store:
             await _fill(store, actors, messages, hops)
             idle = await meter.settled()
-            node = Node(store, _tree(tally))
+            node = Node(store, ring_tree(tally))
             async with anyio.create_task_group() as group:
                 before = await meter.read()
                 group.start_soon(node.run)
@@ -171,7 +194,7 @@ async def _asks(server_dsn: str, sizes: Sizes) -> tuple[Latency, Latency]:
     async with fresh_database(server_dsn) as dsn, PostgresStore(dsn) as store, PostgresStore(dsn) as outside:
         tally = Tally(10, 0, anyio.Event(), came={})
         assert tally.came is not None
-        node, client = Node(store, _tree(tally)), Client(outside)
+        node, client = Node(store, ring_tree(tally)), Client(outside)
         asked: list[float] = []
         answered: list[float] = []
         async with anyio.create_task_group() as group:
@@ -179,7 +202,7 @@ async def _asks(server_dsn: str, sizes: Sizes) -> tuple[Latency, Latency]:
             await node.ready.wait()
             for number in range(-10, sizes.asks):  # the first ten make the actors
                 began = time.perf_counter()
-                await client.ask(_hop(number, 10), Pinged(number), seconds=60)
+                await client.ask(hop(number, 10), Pinged(number), seconds=60)
                 if number >= 0:
                     asked.append(began)
                     answered.append(time.perf_counter() - began)

@@ -114,6 +114,16 @@ class Meter:
             before, transactions=after.transactions, wal_bytes=max(before.wal_bytes, after.wal_bytes)
         )
 
+    async def begin(self) -> Reading:
+        """The counters now, with the transactions of what was done before all told: for `cost`, with `end`."""
+        idle = await self.settled()
+        return msgspec.structs.replace(await self.read(), transactions=idle.transactions)
+
+    async def end(self) -> Reading:
+        """The counters now, and the transactions that were told a moment later: nothing else may be at work by then."""
+        after = await self.read()
+        return msgspec.structs.replace(after, transactions=(await self.settled()).transactions)
+
     def server_cpu(self) -> float | None:
         """Seconds of CPU that the server's processes have used, those that ended included."""
         return None if self._postmaster is None else family_cpu(self._postmaster)

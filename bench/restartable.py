@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from callboard.persistence.embedded import ensure, release
-from callboard.persistence.embedded.postmaster import probe, runs_on
+from callboard.persistence.embedded.postmaster import Postmaster, probe, runs_on
 
 LOOK_SECONDS = 0.02
 STOP_SECONDS = 60.0
@@ -30,25 +30,46 @@ class RestartableServer:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls) -> AsyncIterator["RestartableServer"]:
-        """A new one, which is gone with the block."""
-        root = _folder()
+    async def open(cls, folder: Path | None = None) -> AsyncIterator["RestartableServer"]:
+        """A new one, which is gone with the block; in `folder`, which stays, or in one of its own."""
+        root = folder or _folder()
         try:
             yield cls(root, await anyio.to_thread.run_sync(partial(_start, root)))
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(release, root)
-            shutil.rmtree(root, ignore_errors=True)
+            if folder is None:
+                shutil.rmtree(root, ignore_errors=True)
+
+    @property
+    def socket_path(self) -> str:
+        """Where it listens."""
+        found = self._found()
+        return f"{found.socket_dir}/.s.PGSQL.{found.port}"
 
     async def stop(self, *, crash: bool) -> None:
         """Shut it down, cutting every connection; or let it `crash`, so that it has to recover."""
-        [data] = self.root.glob("pgdata-*")
-        found = probe(data)
-        assert found is not None, "there is a server to stop"
-        os.kill(found.pid, signal.SIGQUIT if crash else signal.SIGINT)
+        await self._end(signal.SIGQUIT if crash else signal.SIGINT)
+
+    async def kill(self) -> None:
+        """kill -9 its first process: the others see that and go, and nobody has tidied up."""
+        await self._end(signal.SIGKILL)
+
+    async def _end(self, sign: signal.Signals) -> None:
+        found, data = self._found(), self._data()
+        os.kill(found.pid, sign)
         end = time.monotonic() + STOP_SECONDS
         while runs_on(found.pid, data) and time.monotonic() < end:  # noqa: ASYNC110 - another process raises no event
             await anyio.sleep(LOOK_SECONDS)
+
+    def _data(self) -> Path:
+        [data] = self.root.glob("pgdata-*")
+        return data
+
+    def _found(self) -> Postmaster:
+        found = probe(self._data())
+        assert found is not None, "there is a server"
+        return found
 
     async def start(self) -> None:
         """Start it again, at the same address."""
@@ -63,4 +84,5 @@ def _folder() -> Path:
 
 
 def _start(root: Path) -> str:
-    return ensure(root, settings={"max_connections": "200"})
+    # The log is kept small, so that it fits a small disk beside the data (`small_disk`).
+    return ensure(root, settings={"max_connections": "200", "max_wal_size": "256MB"})

@@ -33,8 +33,8 @@ def server(dsn: str = "") -> Iterator[str]:
 
 
 @asynccontextmanager
-async def fresh_database(server_dsn: str) -> AsyncIterator[str]:
-    """The DSN of a new database with our schema on that server; dropped afterwards."""
+async def fresh_database(server_dsn: str, *, schema: bool = True) -> AsyncIterator[str]:
+    """The DSN of a new database on that server, with our `schema` or empty; dropped afterwards."""
     name = f"bench_{uuid.uuid4().hex[:12]}"
     async with await Database.open(server_dsn, size=1) as maintenance:
         await maintenance.execute(f"create database {name} template template0")
@@ -42,7 +42,8 @@ async def fresh_database(server_dsn: str) -> AsyncIterator[str]:
         await maintenance.execute("checkpoint")
         try:
             dsn = urlsplit(server_dsn)._replace(path=f"/{name}").geturl()
-            await create_schema(dsn)
+            if schema:
+                await create_schema(dsn)
             yield dsn
         finally:
             await maintenance.execute(f"drop database {name} with (force)")

@@ -117,16 +117,18 @@ class Model:
         return [b[0] - a[0] for calls in self.calls.values() for a, b in pairwise(calls)]
 
 
-def _runtime(dsn: str, model: Model) -> Runtime:
+def runtime(dsn: str, model: Model) -> Runtime:
+    """A node with that model, to be entered."""
     return Runtime(PostgresStore(dsn), FunctionLLM(model.answer), [noop], budget=UNLIMITED)
 
 
-async def _many(runtime: Runtime, runs: int, at_once: int) -> None:
+async def many(runtime: Runtime, runs: int, at_once: int, text: str = "") -> None:
+    """Do so many runs, `at_once` of them at a time; `text` is a part of each goal."""
     goals = iter(range(runs))
 
     async def work() -> None:
         for goal in goals:
-            run = await runtime.start(f"goal {goal}")
+            run = await runtime.start(f"goal {goal}{text}")
             assert run.state.status == "completed", run
 
     async with anyio.create_task_group() as group:
@@ -134,16 +136,17 @@ async def _many(runtime: Runtime, runs: int, at_once: int) -> None:
             group.start_soon(work)
 
 
-async def _phase(server_dsn: str, *, steps: int, runs: int, at_once: int) -> Phase:
+async def phase(server_dsn: str, *, steps: int, runs: int, at_once: int) -> Phase:
+    """Runs of so many `steps`, `at_once` of them at a time, on a database of their own."""
     async with fresh_database(server_dsn) as dsn, Meter.of(dsn, server_dsn) as meter:
         model = Model(steps)
-        async with _runtime(dsn, model) as runtime:
-            await _many(runtime, max(1, min(at_once, runs)), at_once)  # plans, pages and code are warm
+        async with runtime(dsn, model) as here:
+            await many(here, max(1, min(at_once, runs)), at_once)  # plans, pages and code are warm
         model.calls.clear()
         idle = await meter.settled()
-        async with _runtime(dsn, model) as runtime:
+        async with runtime(dsn, model) as here:
             before = await meter.read()
-            await _many(runtime, runs, at_once)
+            await many(here, runs, at_once)
             after = await meter.read()
         after = msgspec.structs.replace(after, transactions=(await meter.settled()).transactions)
     step = cost(msgspec.structs.replace(before, transactions=idle.transactions), after, runs * steps)
@@ -154,8 +157,8 @@ async def _phase(server_dsn: str, *, steps: int, runs: int, at_once: int) -> Pha
 async def _growth(server_dsn: str, steps: int) -> Growth:
     async with fresh_database(server_dsn) as dsn, Meter.of(dsn, server_dsn) as meter:
         model = Model(steps, meter)
-        async with _runtime(dsn, model) as runtime:
-            run = await runtime.start("a long one")
+        async with runtime(dsn, model) as here:
+            run = await here.start("a long one")
             assert run.state.status == "completed" and run.state.tool_calls == steps, run.state
     [calls] = model.calls.values()
     places = [_place(calls, step) for step in (10, 100, 1_000, 10_000) if step <= steps]
@@ -181,8 +184,8 @@ async def measure(server_dsn: str, sizes: Sizes) -> StepsReport:
     """Run it all on a server."""
     machine = await facts(server_dsn)
     phases = [
-        await _phase(server_dsn, steps=sizes.steps, runs=sizes.runs_alone, at_once=1),
-        await _phase(server_dsn, steps=sizes.steps, runs=sizes.runs, at_once=sizes.at_once),
+        await phase(server_dsn, steps=sizes.steps, runs=sizes.runs_alone, at_once=1),
+        await phase(server_dsn, steps=sizes.steps, runs=sizes.runs, at_once=sizes.at_once),
     ]
     growth = await _growth(server_dsn, sizes.growth_steps) if sizes.growth_steps else None
     return StepsReport("steps", machine, phases, growth)

@@ -20,6 +20,8 @@ def _lines(value: dict[str, Any], depth: int) -> Iterator[str]:
         if isinstance(item, dict):
             yield label
             yield from _lines(item, depth + 1)
+        elif isinstance(item, list) and not any(isinstance(part, dict) for part in item):
+            yield f"{label:<{_WIDTH}} {', '.join(map(_figure, item)) or 'none'}"
         elif isinstance(item, list):
             for index, part in enumerate(item, 1):
                 yield f"{label} {index}"

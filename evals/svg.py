@@ -51,6 +51,8 @@ class Bars(msgspec.Struct, frozen=True):
     """A name, and as many values as there are series; None where there is none."""
     unit: Unit = "share"
     axis: str = ""
+    stacked: bool = False
+    """One bar for each name, of which each series is a part; the last part's text is written at its end."""
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -122,6 +124,8 @@ def _bars(chart: Bars) -> tuple[list[str], float]:
         raise ValueError(f"{chart.title}: each group of bars needs {len(chart.series)} values")
     lines, top = _heading(chart.title, chart.series)
     every = [value for _, values in chart.groups for value in values if value is not None]
+    if chart.stacked:
+        every = [Value(sum(value.at for value in values if value is not None)) for _, values in chart.groups]
     limit, ticks = _scale(every, chart.unit)
     left, right = LABELS, WIDTH - NUMBERS
 
@@ -130,6 +134,10 @@ def _bars(chart: Bars) -> tuple[list[str], float]:
 
     begin, rows = top, []
     for name, values in chart.groups:
+        if chart.stacked:
+            rows += _stack(name, values, top, across)
+            top += ROW + BETWEEN
+            continue
         rows.append(_text(LABELS - 10, top + ROW * len(values) / 2 + 4, _cut(name, LABELS - 14), "end"))
         for number, value in enumerate(values):
             rows += _bar(value, number, top, across, chart.unit) if value is not None else _nothing(top, left)
@@ -152,6 +160,16 @@ def _bar(value: Value, series: int, top: float, across: Callable[[float], float]
         end = max(end, high)
     lines.append(_text(end + 7, middle + 4, value.text or _number(value.at, unit)))
     return lines
+
+
+def _stack(name: str, values: Sequence[Value | None], top: float, across: Callable[[float], float]) -> list[str]:
+    lines, at = [_text(LABELS - 10, top + BAR / 2 + 4, _cut(name, LABELS - 14), "end")], 0.0
+    for number, value in enumerate(values):
+        if value is not None:
+            lines.append(_rect(across(at), top, max(across(at + value.at) - across(at), 1.0), BAR, number))
+            at += value.at
+    said = values[-1].text if values and values[-1] is not None else ""
+    return [*lines, _text(across(at) + 7, top + BAR / 2 + 4, said or _number(at, "number"))]
 
 
 def _nothing(top: float, left: float) -> list[str]:

@@ -14,6 +14,7 @@ process that meets a type or version it does not know leaves the message for one
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, dataclass_transform
 
 import msgspec
@@ -61,6 +62,7 @@ _classes: dict[Wire, type[Message]] = {}
 _newest: dict[str, type[Message]] = {}
 _wires: dict[type[Message], Wire] = {}
 _faults: dict[type[Message], str] = {}
+_tags: dict[type[Message], str] = {}
 _upcasts: dict[Wire, Upcast] = {}
 
 
@@ -113,8 +115,11 @@ def wire(cls: type[Message]) -> Wire:
 
 def tag(cls: type[Message]) -> str:
     """Name and version of a message type as one text, the way bodies and journals carry it: `ticket.opened.v2`."""
-    name, version = wire(cls)
-    return name if version == 1 else f"{name}.v{version}"
+    known = _tags.get(cls)
+    if known is None:
+        name, version = wire(cls)
+        known = _tags[cls] = name if version == 1 else f"{name}.v{version}"
+    return known
 
 
 def decode_tagged(text: str, body: str) -> Message:
@@ -123,10 +128,20 @@ def decode_tagged(text: str, body: str) -> Message:
     Raises:
         UnknownMessage, BadMessage: as `decode`.
     """
+    name, version = _read_tag(text)
+    return decode(name, version, body)
+
+
+@lru_cache(maxsize=1_024)
+def _read_tag(text: str) -> Wire:
+    """
+    Raises:
+        UnknownMessage: it is none.
+    """
     match = _TAG.fullmatch(text)
     if match is None:
         raise UnknownMessage(f"no message type {text[:80]!r} is known here")
-    return decode(match[1], int(match[2] or 1), body)
+    return Wire(match[1], int(match[2] or 1))
 
 
 def upcast(name: str, version: int) -> Callable[[Upcast], Upcast]:

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext, suppress
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -113,8 +114,87 @@ def _answer(answer: "asyncio.Future[T]", work: Callable[[], T]) -> None:
         answer.get_loop().call_soon_threadsafe(tell, how, outcome)
 
 
+class _Limit:
+    """`anyio.fail_after` on asyncio, at two thirds of its price: it asks nobody which event loop this is."""
+
+    __slots__ = ("_scope", "_seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> anyio.CancelScope:
+        self._scope = anyio.CancelScope(deadline=asyncio.get_running_loop().time() + self._seconds)
+        return self._scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        swallowed = self._scope.__exit__(kind, error, trace)
+        if self._scope.cancelled_caught and asyncio.get_running_loop().time() >= self._scope.deadline:
+            raise TimeoutError from None
+        return bool(swallowed)
+
+
+LONG_SECONDS = 60.0
+"""A limit from here on need not be kept to the millisecond."""
+LOOK_SECONDS = 1.0
+"""How often those are looked at: so much later, at most, they cut off."""
+
+
+class _LongLimits:
+    """The long limits of one event loop. One timer looks at all of them, where a timer of its own for each would be set
+    and taken back 20,000 times for each time that it fires."""
+
+    __slots__ = ("_timer", "loop", "under_way")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.under_way: dict[_LongLimit, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, limit: "_LongLimit") -> None:
+        """Look at it from now on, until it leaves `under_way`."""
+        self.under_way[limit] = None
+        if self._timer is None:
+            self._timer = self.loop.call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        now = self.loop.time()
+        for limit in [limit for limit in self.under_way if limit.due <= now]:
+            limit.scope.cancel()
+        self._timer = self.loop.call_later(LOOK_SECONDS, self._look) if self.under_way else None
+
+
+class _LongLimit:
+    """As `_Limit`, of `LONG_SECONDS` or more."""
+
+    __slots__ = ("_limits", "due", "scope")
+
+    def __init__(self, seconds: float, limits: _LongLimits) -> None:
+        self.due = limits.loop.time() + seconds
+        self.scope = anyio.CancelScope()
+        self._limits = limits
+
+    def __enter__(self) -> anyio.CancelScope:
+        self.scope.__enter__()
+        self._limits.add(self)
+        return self.scope
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._limits.under_way.pop(self, None)
+        swallowed = self.scope.__exit__(kind, error, trace)
+        if self.scope.cancelled_caught and self._limits.loop.time() >= self.due:
+            raise TimeoutError from None
+        return bool(swallowed)
+
+
 class RealPort:
     """The machine itself."""
+
+    _long: _LongLimits | None = None
+    """Those of the event loop that asked last."""
 
     def wall(self) -> float:
         return time.time()
@@ -142,7 +222,14 @@ class RealPort:
 
     def deadline(self, seconds: float | None) -> AbstractContextManager[anyio.CancelScope | None]:
         # No scope where there is no limit: it would cost as much as the rest of a short call.
-        return nullcontext() if seconds is None else anyio.fail_after(seconds)
+        if seconds is None:
+            return nullcontext()
+        if seconds < LONG_SECONDS:
+            return _Limit(seconds)
+        loop, limits = asyncio.get_running_loop(), self._long
+        if limits is None or limits.loop is not loop:
+            limits = self._long = _LongLimits(loop)  # those of a loop before have their own timer
+        return _LongLimit(seconds, limits)
 
     def spawn(
         self, group: anyio.abc.TaskGroup, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any, name: str

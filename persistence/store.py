@@ -22,7 +22,8 @@ What a store promises (the suite in `tests/contract` names its tests by these nu
     S11 Wake-ups may be late, lost or repeated; reading is the truth.
     S12 Which mailboxes are full is told by their owners only, and seen by all nodes; it is a hint and bounds nothing.
 
-    S13 to S19 are those of the operators' part: see `operating`; S20 and S21 of the watchers': see `watching`.
+    S13 to S19 are those of the operators' part: see `operating`; S20 and S21 of the watchers': see `watching`; S22 is
+    retention's: see `retention`.
 
 What it does not promise: an order between messages of different senders, or that two reads see the same moment.
 """
@@ -36,6 +37,7 @@ import msgspec
 from ..mailbox.envelope import DeadLetter, Envelope
 from .operating import AuditEntry, OperatingStore
 from .port import Port
+from .retention import RetentionStore
 from .rows import (
     ActorRow,
     Decision,
@@ -201,7 +203,7 @@ class Session(Protocol):
         ...
 
 
-class Store(OperatingStore, WatchingStore, Protocol):
+class Store(OperatingStore, RetentionStore, WatchingStore, Protocol):
     """What everybody may ask, node or not. Opened and closed by `async with`."""
 
     async def __aenter__(self) -> "Store": ...
@@ -237,8 +239,12 @@ class Store(OperatingStore, WatchingStore, Protocol):
         """
         ...
 
-    async def receive(self, address: str, *, seconds: float, port: Port) -> list[Envelope]:
-        """Take the messages out of an outside asker's mailbox, waiting at most `seconds` for the first."""
+    async def receive(self, address: str, *, seconds: float, port: Port, fresh: bool = False) -> list[Envelope]:
+        """Take the messages out of an outside asker's mailbox, waiting at most `seconds` for the first.
+
+        Who is cancelled meanwhile may have taken some. `fresh`: most likely there is nothing yet, and a store need not
+        look before it is told of something, or a moment has passed.
+        """
         ...
 
     async def actor(self, address: str) -> ActorRow | None:

@@ -31,6 +31,7 @@ from .metrics import Exposition
 from .notify import Notifier
 from .place import Announce, Household, Place
 from .readiness import Readiness, is_well
+from .retaining import Retaining
 from .settings import Settings, child_environment
 from .wiring import find_database, make_store, open_store_at
 
@@ -119,6 +120,8 @@ class Daemon:
                 self.port.spawn(helpers, self._database.run, name="database")
                 if self.settings.name:
                     await self._take_name(helpers)
+                if self.settings.retain_days:
+                    self.port.spawn(helpers, self._retaining().run, name="retention")
                 banner(self.app, self.settings)
             if not self._house.stopping.is_set():
                 await self._serve()
@@ -146,6 +149,10 @@ class Daemon:
             log.warning("drained by time: what was not finished is done by whoever serves next")
         elif self._code == DRAINED:
             log.info("drained")
+
+    def _retaining(self) -> Retaining:
+        holder = f"{self.app} on {socket.gethostname()}, pid {os.getpid()}"
+        return Retaining(lambda: self._dsn, self.settings.retain_days, self.port, holder=holder)
 
     # --- its name ----------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ FILE_KEYS: Mapping[str, str] = {
     "lease_seconds": "daemon.lease_seconds",
     "beat_seconds": "daemon.beat_seconds",
     "drain_seconds": "daemon.drain_seconds",
+    "retain_days": "daemon.retain_days",
     "health": "daemon.health",
     "health_anywhere": "daemon.health_anywhere",
     "exit_on_escalation": "daemon.exit_on_escalation",

@@ -39,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: Annotated[float, Meta(gt=0.0, le=3600.0)] = 1.5
     beat_seconds: Annotated[float, Meta(gt=0.0, le=600.0)] = 0.25
     drain_seconds: Annotated[float, Meta(ge=0.0, le=3600.0)] = 10.0
+    retain_days: Annotated[float, Meta(ge=0.0, le=36_500.0)] = 0.0
+    """What ended so many days ago is removed, a little now and then; 0: nothing is."""
     health: str = ""
     """HOST:PORT of the daemon's health server; port 0 is any that is free. "": there is none."""
     health_anywhere: bool = False
@@ -82,6 +84,7 @@ _EXPECTED: Mapping[str, str] = {
     "lease_seconds": "seconds above 0, at most 3600",
     "beat_seconds": "seconds above 0 and below half of the lease",
     "drain_seconds": "seconds from 0 to 3600",
+    "retain_days": "0 (nothing is removed) or days from 0.05 to 36500",
     "health": "HOST:PORT such as 127.0.0.1:9464",
     "health_anywhere": "true or false",
     "exit_on_escalation": "true or false",
@@ -97,6 +100,8 @@ _EXPECTED: Mapping[str, str] = {
 """Every setting that a user can give, with what it may be."""
 
 SECRET = {"dsn"}
+LEAST_RETAIN_DAYS = 0.05
+"""Well above the time for which a node remembers an actor that it has not heard of."""
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _PLAIN = {"name", "health", "environment"}
 """Texts that are shown to others, or sent to them: nothing in them may be invisible."""
@@ -154,6 +159,8 @@ def _converted(name: str, origin: str, value: object, hint: Any) -> Any:
         _check_dsn(str(read), origin)
     if name == "health" and read:
         listen_address(str(read), origin)
+    if name == "retain_days" and isinstance(read, float) and 0 < read < LEAST_RETAIN_DAYS:
+        raise _wrong(name, origin, repr(value))
     return read
 
 

@@ -41,6 +41,18 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--storms`: see `tests.storms`."""
+    parser.addoption("--storms", choices=("no", "only", "all"), default="no", help="the long tests (default: no)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The storms are left out, unless they are asked for."""
+    from tests.storms import choose
+
+    choose(config, items)
+
+
 def pytest_configure() -> None:
     """A shell ignores ctrl-C for what it starts in the background, and every process that a test starts would too."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

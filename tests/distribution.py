@@ -59,4 +59,5 @@ def _rank(nodeid: str) -> int:
 def workers() -> int:
     """How many workers are worth having; none where all would use one server that the environment names."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 0 if os.environ.get("TEST_DATABASE_URL") or cores < 2 else min(cores, MAX_WORKERS)
+    # Twice as many as there are cores: much of what tests do is wait, for processes to start and locks to be free.
+    return 0 if os.environ.get("TEST_DATABASE_URL") or cores < 2 else min(2 * cores, MAX_WORKERS)

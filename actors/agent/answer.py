@@ -32,7 +32,7 @@ def recorded(
     return ModelAnswered(
         step=step,
         content=_content(answer.content),
-        tool_calls=_calls(answer.tool_calls[:MAX_CALLS]),
+        tool_calls=_calls(answer.tool_calls[:MAX_CALLS]) if answer.tool_calls else [],
         stop_reason=row_text(answer.stop_reason, MAX_NAME_CHARS),
         input_tokens=min(answer.input_tokens, MAX_COUNT),
         output_tokens=min(answer.output_tokens, MAX_COUNT),
@@ -47,6 +47,8 @@ def recorded(
 
 def _content(text: str) -> str:
     text = well_formed(text)
+    if type(text) is str and len(text) <= MAX_CONTENT_BYTES // 6:  # bytes that JSON takes for a character at most
+        return text
     if len(codec.encode(text).encode()) <= MAX_CONTENT_BYTES:
         return text
     return text[:CUT_CONTENT_CHARS] + " … (cut)"
@@ -80,7 +82,8 @@ def _arguments(call: ToolCall) -> tuple[dict[str, Any], str, int]:
         return {}, call.problem, 0
     try:
         arguments: dict[str, Any] = well_formed_values(call.arguments)
-        size = len(codec.encode(arguments).encode())
+        written = codec.encode(arguments)
+        size = len(written) if written.isascii() else len(written.encode())
     except (ValueError, BadMessage, RecursionError) as error:
         return {}, f"the arguments are not valid JSON: {error}", 0
     return arguments, "", size

@@ -173,14 +173,18 @@ def overrun(budget: Budget, state: "RunState", now: float) -> Overrun | None:
 
 def spent_ratio(budget: Budget, state: "RunState", now: float) -> float:
     """What a run has spent of the limit that it has come nearest to; 0.0 where there are no limits."""
-    spent: tuple[tuple[Any, Any], ...] = (
-        (state.iterations, budget.max_iterations),
-        (state.total_tokens, budget.max_tokens),
-        (state.total_cost_usd, budget.max_cost_usd),
-        (state.tool_calls, budget.max_tool_calls),
-        (now - state.started_at, budget.max_duration_seconds),
-    )
-    return max((float(amount) / float(limit) for amount, limit in spent if limit), default=0.0)
+    ratio = 0.0
+    if budget.max_iterations:
+        ratio = state.iterations / budget.max_iterations
+    if budget.max_tokens:
+        ratio = max(ratio, state.total_tokens / budget.max_tokens)
+    if budget.max_cost_usd:
+        ratio = max(ratio, float(state.total_cost_usd) / float(budget.max_cost_usd))
+    if budget.max_tool_calls:
+        ratio = max(ratio, state.tool_calls / budget.max_tool_calls)
+    if budget.max_duration_seconds:
+        ratio = max(ratio, (now - state.started_at) / budget.max_duration_seconds)
+    return ratio
 
 
 def overdue(budget: Budget, state: "RunState", now: float) -> Overrun | None:

@@ -86,13 +86,15 @@ Placed = tuple[ChatMessage, Place]
 
 def size_of(message: ChatMessage) -> int:
     """Bytes of a message, about as the model's provider gets it."""
-    calls = sum(bytes_of(codec.encode(call.arguments)) + len(call.name) + OVERHEAD_BYTES for call in message.tool_calls)
-    return bytes_of(message.content) + calls + OVERHEAD_BYTES
+    size = bytes_of(message.content) + OVERHEAD_BYTES
+    for call in message.tool_calls:
+        size += bytes_of(codec.encode(call.arguments)) + len(call.name) + OVERHEAD_BYTES
+    return size
 
 
 def bytes_of(text: str) -> int:
     """Bytes of a text in UTF-8."""
-    return len(text.encode(errors="surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def shortened(placed: Sequence[Placed], cut: Cut) -> list[Placed]:

@@ -16,6 +16,19 @@ MAX_SAME = 64
 MAX_WAITING = 64
 """Held calls whose amounts are remembered, to be taken back should they be denied."""
 
+COUNTED = frozenset(
+    {
+        ToolCallRequested,
+        ApprovalRequested,
+        ApprovalDenied,
+        ApprovalExpired,
+        GuardrailTriggered,
+        LLMCallCompleted,
+        PlanCommitted,
+    }
+)
+"""Events that there is something to count in."""
+
 
 class Counted(msgspec.Struct, omit_defaults=True):
     """The counts."""

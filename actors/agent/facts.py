@@ -1,6 +1,5 @@
 """What the gate knows of a run beside the call itself. All of it comes from the journal, so it survives anything."""
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,21 +12,23 @@ if TYPE_CHECKING:
     from .state import RunState
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """Of one run, at one moment."""
 
     profile: GuardrailProfile = PROFILES["validation"]
     run_id: str = ""
     agent: str = ""
     requested_by: str = ""
-    counted: Counted = field(default_factory=Counted)
-    """A copy: the calls of one answer are judged one after the other, each with those before it counted."""
+    counted: Counted = msgspec.field(default_factory=Counted)
+    """A copy, where several calls are judged: one after the other, each with those before it counted."""
 
     @classmethod
-    def of(cls, run: "RunState", rules: "Rules", *, without: str = "") -> "Facts":
-        """Of a run as it is now. `without`: the decision on a held call that is to be replaced: it does not count."""
+    def of(cls, run: "RunState", rules: "Rules", *, without: str = "", calls: int = 1) -> "Facts":
+        """Of a run as it is now, for so many calls. `without`: the decision on a held call that is to be replaced: it
+        does not count."""
         counted = run.counted
+        if calls < 2 and not without:
+            return cls(profile_of_run(run.guardrails, rules), run.run_id, run.agent, run.requested_by, counted)
         copy = msgspec.structs.replace(
             counted,
             calls=dict(counted.calls),

@@ -84,7 +84,7 @@ def judge_all(
             timed = tuple(msgspec.structs.replace(one, latency_ms=took) for one in verdict.findings)
             verdict = replace(verdict, findings=timed)
         verdicts.append(verdict)
-        if not isinstance(verdict, Refuse):
+        if len(verdicts) < len(calls) and not isinstance(verdict, Refuse):
             facts.counted.add(verdict.tool.name, verdict.tally)
     return verdicts
 
@@ -111,11 +111,13 @@ def judge(
         limits = _limits(tool, arguments, tally, facts)
         if isinstance(limits, Refuse):
             return limits
-        values = [(terms, "") for terms in (*terms_of_run(tool, facts), *terms_of_values(call, tool, facts))]
-        for terms, rule in (*limits, *values):
+        if tool.side_effect or facts.profile.traces:
+            limits += [(terms, "") for terms in (*terms_of_run(tool, facts), *terms_of_values(call, tool, facts))]
+        for terms, rule in limits:
             asked.append(terms)
             findings.append(_asks(terms, tool.name, rule))
-    asked += _rules_of_people(call, tool, arguments, facts, rules)
+    if tool.requires_approval is not False or (rules is not None and rules.policies):
+        asked += _rules_of_people(call, tool, arguments, facts, rules)
     terms_in_all = merged(asked)
     if terms_in_all is None:
         return Go(tool, arguments, tally, tuple(findings))
@@ -132,9 +134,11 @@ def _limits(tool: Tool, arguments: Arguments, tally: Tally | None, facts: Facts)
         if name is not None:
             error = f"the arguments hold {name[:40]}, which stands for nothing; use a value that you were given"
             return Refuse(error, _blocked(facts, "unknown_placeholder", f"{tool.name}: {name[:40]}"))
-    over = unknown_cap(tool.name, tool.parameters, profile.caps) or over_cap(
-        tool.name, arguments.plain, profile.caps, facts.counted.amounts
-    )
+    over = None
+    if profile.caps:
+        over = unknown_cap(tool.name, tool.parameters, profile.caps) or over_cap(
+            tool.name, arguments.plain, profile.caps, facts.counted.amounts
+        )
     if over is not None:
         if profile.on_cap == "refuse":
             return Refuse(over, _blocked(facts, "policy_bounds_exceeded", over))
@@ -177,7 +181,7 @@ def tally_of(tool: Tool, arguments: Arguments, facts: Facts) -> Tally | None:
         return None
     counts = profile.loop_threshold and tool.side_effect
     same = sha256(f"{tool.name}\0{arguments.canonical}".encode()).hexdigest()[:12] if counts else ""
-    amounts = capped_amounts(tool.name, arguments.plain, profile.caps)
+    amounts = capped_amounts(tool.name, arguments.plain, profile.caps) if profile.caps else {}
     return Tally(same, amounts) if same or amounts else None
 
 

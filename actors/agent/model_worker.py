@@ -83,7 +83,7 @@ class ModelWorker(Worker, kind="model"):
         except PastLost as error:
             return ModelFailed(message.step, ctx.attempt, str(error), final=True)
         until = self._until(message, ctx)
-        if seconds_left(until, ctx) <= GRACE_SECONDS:
+        if until and seconds_left(until, ctx) <= GRACE_SECONDS:
             said = "the run's time is up"
             return ModelFailed(message.step, ctx.attempt - 1, said, final=True, kind=TIME_IS_UP, sent=False)
         llm, tools = self._model(message)
@@ -149,7 +149,9 @@ class ModelWorker(Worker, kind="model"):
         ctx: WorkerContext,
     ) -> LLMResponse:
         adopt(llm, ctx.port)
-        limit = min(CALL_SECONDS + patience_seconds(llm), seconds_left(self._until(message, ctx), ctx))
+        limit = CALL_SECONDS + patience_seconds(llm)
+        if message.until:
+            limit = min(limit, seconds_left(self._until(message, ctx), ctx))
         with ctx.port.deadline(limit):
             say = self.rules.stream or ctx.whisper
             if say is None or message.summary_of is not None:
@@ -224,16 +226,18 @@ class ModelWorker(Worker, kind="model"):
         transcript = known if known is not None and fits else Transcript(self._boundary(message, ctx))
         later: list[Message] = []
         for event in await ctx.journal(ctx.caller, transcript.seq):
-            decoded = decode_tagged(event.type, event.body)
             if event.seq == message.upto and ctx.envelope.deliveries == 1 and ctx.envelope.sent_by_node == ctx.node:
                 self._ahead = event.at - ctx.port.monotonic()  # it was recorded just now
+            if event.seq <= message.upto and transcript.take_unread(event.type):
+                continue
+            decoded = decode_tagged(event.type, event.body)
             if event.seq <= message.upto:
                 if isinstance(decoded, RunForked):
                     await inherit(transcript, decoded, ctx.journal)
                 if transcript.boundary is not None and len(event.body) > LARGE_CHARS:
-                    await ctx.port.in_thread(partial(transcript.feed, [decoded]))
+                    await ctx.port.in_thread(partial(transcript.take, decoded))
                 else:
-                    transcript.feed([decoded])
+                    transcript.take(decoded)
             else:
                 later.append(decoded)
         if transcript.seq != message.upto:

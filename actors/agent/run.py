@@ -46,7 +46,7 @@ from .prompt import prompt_hash
 from .retooling import code_of
 from .run_base import Parts, RunSnapshot
 from .run_model import RunModel
-from .state import RunState
+from .state import Call, RunState
 from .text import error_line, row_text, said, well_formed
 
 __all__ = ["Parts", "Run", "RunSnapshot"]
@@ -60,8 +60,16 @@ class Run(RunModel, kind="run"):
 
     def summary(self) -> Mapping[str, Any]:
         run = self.state.run
-        waits = run.pending_approval
-        called = [f"{call.tool}: run {key_of(call.child)}" for call in run.pending.values() if call.child]
+        waits: Call | None = None
+        called: list[str] = []
+        tools: list[str] = []
+        for call in run.pending.values():
+            if call.status != "running":
+                waits = waits or call
+            elif not call.child:
+                tools.append(call.tool[:80])
+            if call.child:
+                called.append(f"{call.tool}: run {key_of(call.child)}")
         return {
             "status": run.status,
             "goal": run.goal[:200],
@@ -69,15 +77,13 @@ class Run(RunModel, kind="run"):
             "tokens": run.total_tokens,
             "cost_usd": str(run.total_cost_usd),
             "started_at": run.started_at,
-            "origin": key_of(run.origin) or "",
+            "origin": (key_of(run.origin) or "") if run.origin else "",
             "requested_by": run.requested_by[:200],
             "agent": run.agent,
             "waits_for": (f"{waits.tool}: {waits.reason}" if waits else ", ".join(called))[:200],
             "detail": (run.final_answer or run.failure_detail or run.model_error)[:200],
             "asks_model": bool(run.model_message),
-            "tools": [call.tool[:80] for call in run.pending.values() if call.status == "running" and not call.child][
-                :3
-            ],
+            "tools": tools[:3],
             **_budgeted(run),
         }
 
@@ -201,8 +207,8 @@ class Run(RunModel, kind="run"):
 def _budgeted(run: RunState) -> dict[str, Any]:
     """How much of its budget a run has used. Time goes on where no turn is: of that, until when it lasts."""
     limits, seconds = run.budget, run.budget.max_duration_seconds
-    counted = (limits.max_iterations, limits.max_tokens, limits.max_cost_usd, limits.max_tool_calls)
+    counted = limits.max_iterations or limits.max_tokens or limits.max_cost_usd or limits.max_tool_calls
     return {
-        "spent": round(spent_ratio(limits, run, run.started_at), 3) if any(counted) else None,
+        "spent": round(spent_ratio(limits, run, run.started_at), 3) if counted else None,
         "until": run.started_at + seconds if seconds else 0.0,
     }

@@ -57,7 +57,7 @@ class Asking(msgspec.Struct):
     calls: list[int]
 
 
-class RunSnapshot(msgspec.Struct):
+class RunSnapshot(msgspec.Struct, omit_defaults=True):
     """What a run keeps: the fold of its journal, and who waits for it."""
 
     run: RunState = msgspec.field(default_factory=RunState)
@@ -77,6 +77,10 @@ class RunBase(Actor[RunSnapshot], kind="run"):
         self.parts = parts
         self.tools = tools
         self.rules = rules
+        self._known: tuple[str, Mapping[str, Tool]] | None = None
+        """Its agent, and what that may call: fixed for the life of a node."""
+        self._noted: dict[str, str] | None = None
+        """The versions of the tools as the state has them, once they were compared with those that there are."""
 
     def traced(self, span: Span) -> None:
         self.state.work = span.part_of(self.state.work)
@@ -86,7 +90,7 @@ class RunBase(Actor[RunSnapshot], kind="run"):
         run = self.state.run
         if run.cancelling:
             self._cancelled(ctx)
-        elif (over := self._over(lambda budget: overrun(budget, run, ctx.now), ctx)) is not None:
+        elif overrun(run.budget, run, ctx.now) is not None and (over := self._over_now(ctx)) is not None:
             self._fail(over.reason, over.detail, ctx)
         else:
             self._note_tools(ctx)
@@ -114,8 +118,11 @@ class RunBase(Actor[RunSnapshot], kind="run"):
 
     def _note_tools(self, ctx: Context) -> None:
         """Say once in the journal that the run goes on under other tools than it had."""
-        before, tools = self.state.run.tools, self._toolset()
-        if before is not None and before != versions_of(tools):
+        before = self.state.run.tools
+        if before is None or before is self._noted:
+            return
+        tools, self._noted = self._toolset(), before
+        if before != versions_of(tools):
             code = code_of(prompt_hash(self.state.run.system_prompt), tools, self.rules)
             changed = retooled(before, tools, code)
             if changed is not None:
@@ -132,9 +139,15 @@ class RunBase(Actor[RunSnapshot], kind="run"):
             self._record(BudgetRaised(raised, over.detail), ctx)
         return beyond
 
+    def _over_now(self, ctx: Context) -> Overrun | None:
+        return self._over(lambda budget: overrun(budget, self.state.run, ctx.now), ctx)
+
     def _toolset(self) -> Mapping[str, Tool]:
         """What this run may call: the tools of its agent, and other agents."""
-        return tools_for(self.state.run.agent, self.tools, self.rules)
+        agent = self.state.run.agent
+        if self._known is None or self._known[0] != agent:
+            self._known = agent, tools_for(agent, self.tools, self.rules)
+        return self._known[1]
 
     def _go_on(self, ctx: Context) -> None:
         """After an answer: the next iteration when all are there; else the rest, if only people are waited for."""

@@ -30,9 +30,12 @@ class RunCalls(RunDecisions, kind="run"):
 
     def _judged(self, calls: Sequence[RequestedCall], ctx: Context) -> list[Verdict]:
         """What becomes of calls that are asked for together."""
-        facts = Facts.of(self.state.run, self.rules)
+        if not calls:
+            return []
+        facts = Facts.of(self.state.run, self.rules, calls=len(calls))
         judged = judge_all(calls, self._toolset(), facts, self.rules, ctx.port.monotonic)
-        return [unlike(verdict, self.state.run.elsewhere) for verdict in judged]
+        elsewhere = self.state.run.elsewhere
+        return [unlike(verdict, elsewhere) for verdict in judged] if elsewhere else judged
 
     def _request(
         self, asked: RequestedCall, verdict: Refuse | Hold | Go, ctx: Context, shares: int = 1, later: int = 0

@@ -164,10 +164,11 @@ class RunModel(RunCalls, kind="run"):
         for finding in message.findings:
             self._record(record.guarded(finding, run.step), ctx)
         verdicts = self._judged(message.tool_calls, ctx)
-        wanted = sum(not isinstance(verdict, Refuse) for verdict in verdicts)
-        over = self._over(lambda budget: overcalled(budget, run, wanted), ctx)
+        wanted = sum([not isinstance(verdict, Refuse) for verdict in verdicts])
+        limited = run.budget.max_tool_calls is not None
+        over = self._over(lambda budget: overcalled(budget, run, wanted), ctx) if limited else None
         none = Refuse("the run was cancelled") if run.cancelling else Refuse(over.detail) if over else None
-        agents = sum(isinstance(verdict, Go) and verdict.tool.name in self.rules.agents for verdict in verdicts)
+        agents = sum([isinstance(verdict, Go) and verdict.tool.name in self.rules.agents for verdict in verdicts])
         for asked, verdict in zip(message.tool_calls, verdicts, strict=True):
             wanted -= not isinstance(verdict, Refuse)
             self._request(asked, none or verdict, ctx, shares=agents, later=wanted)

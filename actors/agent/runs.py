@@ -14,7 +14,7 @@ from ...mailbox.errors import Conflict, UsageError
 from ...mailbox.lane import Lane
 from ...mailbox.message import Message, decode_tagged, encode
 from ...persistence.rows import ENDED, ActorRow
-from ..client import Client
+from ..client import Asked, Client
 from ..snapshot import decode_state
 from ..system import Resume
 from . import record
@@ -25,11 +25,17 @@ from .events import Trust
 from .forking import beginning, done_elsewhere, fork_state, past_of, unanswered
 from .messages import AwaitRest, CancelRun, ForkRun, Rested, StartChild, StartRun, Tell
 from .run import Run, RunSnapshot
-from .state import Call, RunState, fold
+from .state import Call, RunState, fold, spelled_out
 from .transcript import Transcript
 
 __all__ = ["NotAwaiting", "Recorded", "RunNotFound", "RunStands", "Runs", "StateSnapshot", "Verification"]
 
+LOOK_FIRST_SECONDS, LOOK_CAP_SECONDS = 2.0, 60.0
+"""Who waits for a run's rest looks by itself after so long, and then ever later: the run may stand still, or wait for
+runs that wait for people, and then it does not answer."""
+ASK_AGAIN_SECONDS = 600.0
+"""After so long without an answer it asks anew. One question is enough, as it is kept with the run; this is for a
+database that was set back."""
 MAX_START_BYTES = 768 << 10
 """Of a run's beginning; leaves room for what its first event adds."""
 
@@ -183,9 +189,11 @@ class Runs(Deciding):
             RunNotFound; RunStands: it takes no messages, and says why. TimeoutError: not within `seconds`.
         """
         end = self.client.port.monotonic() + seconds
-        pause, patience = 0.005, 2.0
+        pause, patience = 0.005, LOOK_FIRST_SECONDS
+        asked: Asked[Rested] | None = None
+        ask_again_at = 0.0
         while True:
-            if after is None:
+            if asked is None and after is None:
                 state = await self.state(run_id)
                 if state.finished:
                     return state
@@ -193,18 +201,24 @@ class Runs(Deciding):
                     raise RunNotFound(f"no run {run_id!r}; `callboard runs` lists them")
                 if await self._children_rest(state):
                     return state
-            wait = min(patience, max(0.001, end - self.client.port.monotonic()))
-            answer, after = await self._await_rest(run_id, wait, after), None
+            if asked is None:
+                # In the normal lane: it must not overtake the message that starts the run.
+                asked = await self.client.begin(self.address(run_id), AwaitRest(), lane=Lane.NORMAL, after=after)
+                after, ask_again_at = None, self.client.port.monotonic() + ASK_AGAIN_SECONDS
+            answer = await asked.answer(min(patience, max(0.001, end - self.client.port.monotonic())))
             state = await self.state(run_id)
-            asked = state.status == "awaiting_approval" and not await self._decided_meanwhile(state)
-            settled = asked or state.status == "provider_down"
+            resting = state.status == "awaiting_approval" and not await self._decided_meanwhile(state)
+            settled = resting or state.status == "provider_down"
             if state.finished or (settled and isinstance(answer, Rested)) or await self._children_rest(state):
                 return state
             await self._must_move(run_id)
             if self.client.port.monotonic() >= end:
                 raise TimeoutError(f"run {run_id} did not rest within {seconds:g} s: it is {state.status}")
             # A run whose agents wait for people is not at rest itself, so it does not answer.
-            patience = min(2 * patience, 2.0 if _children(state) else 60.0)
+            patience = min(2 * patience, LOOK_FIRST_SECONDS if _children(state) else LOOK_CAP_SECONDS)
+            if answer is None and self.client.port.monotonic() < ask_again_at:
+                continue  # the question stands: the run has it, or will
+            asked = None
             await self.client.port.sleep(pause)
             pause = min(2 * pause, 0.5)
 
@@ -242,15 +256,6 @@ class Runs(Deciding):
             if not at_rest and not await self._children_rest(run):
                 return False
         return True
-
-    async def _await_rest(self, run_id: str, seconds: float, after: tuple[Envelope, str] | None) -> Message | None:
-        try:
-            # In the normal lane: it must not overtake the message that starts the run.
-            return await self.client.ask(
-                self.address(run_id), AwaitRest(), seconds=seconds, lane=Lane.NORMAL, after=after
-            )
-        except TimeoutError:
-            return None
 
     async def _decided_meanwhile(self, state: RunState) -> bool:
         """Whether somebody has decided on a call that the run still holds: the decision is on its way then."""
@@ -356,8 +361,7 @@ class Runs(Deciding):
             # It was at work between the two looks: what it has recorded since is no part of this snapshot.
             journal = [recorded for recorded in journal if recorded.seq <= row.events]
             events = [recorded.event for recorded in journal]
-        kept = msgspec.to_builtins(_kept(row))
-        folded = msgspec.to_builtins(fold(events))
+        kept, folded = spelled_out(_kept(row)), spelled_out(fold(events))
         if kept["tools"] is None:
             _leave_out_what_is_newer(kept, folded)
         _leave_out_released(kept, folded)

@@ -5,7 +5,7 @@ state in no other way, so its snapshot can be proved from the journal at any tim
 is not in here: it *is* the journal (`transcript`), so a snapshot stays small and a step costs the same at any length.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -14,7 +14,8 @@ import msgspec
 from ...mailbox.message import Message
 from .approval_events import ApprovalChecked, ApprovalCheckRequested
 from .budget import Budget
-from .counting import Counted
+from .call import Call as Call  # noqa: PLC0414 - who reads a state imports this module
+from .counting import COUNTED, Counted
 from .events import (
     ApprovalDenied,
     ApprovalExpired,
@@ -50,49 +51,23 @@ from .events import (
     TranscriptCompacted,
     Trust,
 )
-from .question import Question, apply_to_question, asked
+from .question import apply_to_question, asked
 
 RunStatus = Literal["not_started", "running", "awaiting_approval", "provider_down", "completed", "failed", "cancelled"]
 
 FINISHED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 
 
-class Call(msgspec.Struct):
-    """A tool call that has no answer yet."""
-
-    call: int
-    step: int
-    tool: str
-    arguments: dict[str, Any]
-    status: Literal["running", "held", "in_doubt"]
-    message: int
-    idempotency_key: str = ""
-    digest: str = ""
-    """Of what is asked, while it waits for a person; of what was approved, once it was let go."""
-    tool_call_id: str = ""
-    decision: str = ""
-    reason: str = ""
-    attempts: int = 0
-    node: int = 0
-    """Number of the node that let it go."""
-    approved: str = ""
-    """In doubt: the digest that was approved before; what is made again must still have it."""
-    released: str = ""
-    """Once it was in doubt: the decision that had let it go; what is made again is told the same."""
-    child: str = ""
-    """Address of the child run that answers it, where it is a call of an agent."""
-    granted: Budget | None = None
-    """What that child may spend."""
-    question: Question | None = None
-    """held: what people are asked."""
-
-
 KEPT_BY_FORKS = ("goal", "model", "system_prompt", "max_llm_attempts", "agent", "guardrails", "goal_trust", "counted")
 """What a fork takes over from its origin, besides the numbers of steps and calls."""
 
 
-class RunState(msgspec.Struct):
-    """Where a run is."""
+class RunState(msgspec.Struct, omit_defaults=True):
+    """Where a run is.
+
+    Every turn writes it, so what has its default is left out, which is most of it. A default is therefore part of what
+    is stored: it never changes (`test_the_defaults_of_a_state_are_for_ever`).
+    """
 
     status: RunStatus = "not_started"
     run_id: str = ""
@@ -209,48 +184,53 @@ def fold(events: Iterable[Message]) -> RunState:
     return state
 
 
+def spelled_out(state: RunState) -> dict[str, Any]:
+    """All of a state as plain data, also what has its default."""
+
+    def plain(struct: msgspec.Struct) -> dict[str, Any]:
+        return {name: msgspec.to_builtins(getattr(struct, name)) for name in struct.__struct_fields__}
+
+    return {**plain(state), "pending": {number: plain(call) for number, call in state.pending.items()}}
+
+
 def apply(state: RunState, event: Message) -> None:
     """Change `state` as `event` says."""
-    state.counted.note(event)
-    match event:
-        case RunStarted() | RunForked():
-            _started(state, event) if isinstance(event, RunStarted) else _forked(state, event)
-        case BudgetSet() | BudgetRaised():
-            _rebudgeted(state, event)
-        case LLMCallRequested():
-            state.step, state.model_message, state.model_attempts = event.step, event.message, 0
-            state.model_node = event.node
-            state.news = False
-            state.compactions = 0
-            _works(state)
-        case LLMCallFailed():
-            _failed(state, event)
-        case ProviderWaited() | ProviderDown():
-            _waits_for_provider(state, event)
-        case SummaryRequested():
-            state.model_message, state.model_node = event.message, event.node
-        case TranscriptCompacted():
-            _compacted(state, event)
-        case LLMCallCompleted():
-            state.model_message = state.unreadable = 0
-            _works(state)
-            state.input_tokens += event.input_tokens
-            state.output_tokens += event.output_tokens
-            state.total_cost_usd += event.cost_usd
-        case CodeRequested() | CodeBegun() | CodeSuspended() | CodeCalled() | StepCompleted():
-            _apply_to_code(state, event)
-        case MessageTold():
-            state.news = True
-        case ToolsChanged():
-            _retooled(state, event)
-        case CancelRequested():
-            state.cancelling, state.cancelled_by, state.cancel_reason = True, event.by, event.reason
-        case RunCompleted() | RunFailed() | RunCancelled():
-            _ended(state, event)
-        case _:
-            _apply_to_call(state, event)
-    if not state.finished:
+    kind = type(event)
+    if kind in COUNTED:
+        state.counted.note(event)
+    change = _CHANGES.get(kind)
+    if change is not None:
+        change(state, event)
+    if state.status not in FINISHED:
         _settle_status(state)
+
+
+def _model_asked(state: RunState, event: LLMCallRequested) -> None:
+    state.step, state.model_message, state.model_attempts = event.step, event.message, 0
+    state.model_node = event.node
+    state.news = False
+    state.compactions = 0
+    _works(state)
+
+
+def _model_answered(state: RunState, event: LLMCallCompleted) -> None:
+    state.model_message = state.unreadable = 0
+    _works(state)
+    state.input_tokens += event.input_tokens
+    state.output_tokens += event.output_tokens
+    state.total_cost_usd += event.cost_usd
+
+
+def _summary_asked(state: RunState, event: SummaryRequested) -> None:
+    state.model_message, state.model_node = event.message, event.node
+
+
+def _told(state: RunState, event: MessageTold) -> None:
+    state.news = True
+
+
+def _cancelled(state: RunState, event: CancelRequested) -> None:
+    state.cancelling, state.cancelled_by, state.cancel_reason = True, event.by, event.reason
 
 
 def _ended(state: RunState, event: RunCompleted | RunFailed | RunCancelled) -> None:
@@ -354,40 +334,36 @@ def _retooled(state: RunState, event: ToolsChanged) -> None:
     state.tools = kept | {tool.name: tool.version for tool in [*event.added, *event.changed]}
 
 
-def _apply_to_call(state: RunState, event: Message) -> None:
-    match event:
-        case ToolCallRequested():
-            _let_go(state, event)
-        case ApprovalRequested():
-            _held(state, event)
-        case ApprovalCheckRequested() | ApprovalChecked():
-            held = state.pending.get(event.call)
-            if held is not None and held.question is not None and held.decision == event.decision:
-                apply_to_question(held.question, event)
-        case ToolCallFailed():
-            state.calls = max(state.calls, event.call)
-            if event.final:
-                state.pending.pop(event.call, None)
-            elif event.call in state.pending:
-                state.pending[event.call].attempts = event.attempt
-        case ToolCallCompleted() | ApprovalDenied() | ApprovalExpired():
-            state.pending.pop(event.call, None)
-        case ToolCallInDoubt():
-            _doubted(state, event)
-        case ToolCallSettled():
-            _settled(state, event)
-        case ChildStarted():
-            if event.call in state.pending:
-                call = state.pending[event.call]
-                call.child, call.granted = event.child, event.budget
-        case ChildEnded():
-            state.child_iterations += event.iterations
-            state.tool_calls += event.tool_calls
-            state.input_tokens += event.input_tokens
-            state.output_tokens += event.output_tokens
-            state.total_cost_usd += event.cost_usd
-        case _:
-            return
+def _checks(state: RunState, event: ApprovalCheckRequested | ApprovalChecked) -> None:
+    held = state.pending.get(event.call)
+    if held is not None and held.question is not None and held.decision == event.decision:
+        apply_to_question(held.question, event)
+
+
+def _call_failed(state: RunState, event: ToolCallFailed) -> None:
+    state.calls = max(state.calls, event.call)
+    if event.final:
+        state.pending.pop(event.call, None)
+    elif event.call in state.pending:
+        state.pending[event.call].attempts = event.attempt
+
+
+def _call_answered(state: RunState, event: ToolCallCompleted | ApprovalDenied | ApprovalExpired) -> None:
+    state.pending.pop(event.call, None)
+
+
+def _child_started(state: RunState, event: ChildStarted) -> None:
+    if event.call in state.pending:
+        call = state.pending[event.call]
+        call.child, call.granted = event.child, event.budget
+
+
+def _child_ended(state: RunState, event: ChildEnded) -> None:
+    state.child_iterations += event.iterations
+    state.tool_calls += event.tool_calls
+    state.input_tokens += event.input_tokens
+    state.output_tokens += event.output_tokens
+    state.total_cost_usd += event.cost_usd
 
 
 def _held(state: RunState, event: ApprovalRequested) -> None:
@@ -439,8 +415,36 @@ def _settled(state: RunState, event: ToolCallSettled) -> None:
 def _settle_status(state: RunState) -> None:
     if state.status == "not_started":
         return
-    waits = state.pending and all(call.status != "running" for call in state.pending.values())
     if state.model_message:
         state.status = "provider_down" if state.down_since else "running"
     else:
+        waits = state.pending and all(call.status != "running" for call in state.pending.values())
         state.status = "awaiting_approval" if waits else "running"
+
+
+_CHANGES: Mapping[type[Message], Callable[[RunState, Any], None]] = {
+    RunStarted: _started,
+    RunForked: _forked,
+    **dict.fromkeys((BudgetSet, BudgetRaised), _rebudgeted),
+    LLMCallRequested: _model_asked,
+    LLMCallCompleted: _model_answered,
+    LLMCallFailed: _failed,
+    **dict.fromkeys((ProviderWaited, ProviderDown), _waits_for_provider),
+    SummaryRequested: _summary_asked,
+    TranscriptCompacted: _compacted,
+    **dict.fromkeys((CodeRequested, CodeBegun, CodeSuspended, CodeCalled, StepCompleted), _apply_to_code),
+    MessageTold: _told,
+    ToolsChanged: _retooled,
+    ToolCallRequested: _let_go,
+    **dict.fromkeys((ToolCallCompleted, ApprovalDenied, ApprovalExpired), _call_answered),
+    ToolCallFailed: _call_failed,
+    ToolCallInDoubt: _doubted,
+    ToolCallSettled: _settled,
+    ApprovalRequested: _held,
+    **dict.fromkeys((ApprovalCheckRequested, ApprovalChecked), _checks),
+    ChildStarted: _child_started,
+    ChildEnded: _child_ended,
+    CancelRequested: _cancelled,
+    **dict.fromkeys((RunCompleted, RunFailed, RunCancelled), _ended),
+}
+"""What each event does; one that is not in here changes nothing."""

@@ -17,6 +17,8 @@ MAX_DEPTH = 64
 
 def well_formed(text: str) -> str:
     """`text` without lone surrogates: each becomes U+FFFD, and two halves side by side the character they are."""
+    if text.isascii():
+        return text  # known without looking at it, and true of most
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -32,6 +34,8 @@ def said(text: str) -> str:
 
 def row_text(text: str, limit: int = MAX_LINE_CHARS) -> str:
     """Text for a column of a row: well-formed, without NUL, bounded."""
+    if type(text) is str and len(text) <= limit and text.isascii() and "\x00" not in text:
+        return text
     return well_formed(text).replace("\x00", "")[:limit]
 
 
@@ -51,7 +55,15 @@ def well_formed_values(value: Any, depth: int = 0) -> Any:
     """
     if depth > MAX_DEPTH:
         raise ValueError(f"they are nested deeper than {MAX_DEPTH} levels")
-    match value:
+    kind = type(value)
+    if kind is str:
+        return well_formed(value)
+    if kind is dict:
+        return {
+            well_formed(key) if isinstance(key, str) else key: well_formed_values(item, depth + 1)
+            for key, item in value.items()
+        }
+    match value:  # the others, and subclasses
         case str():
             return well_formed(value)
         case float() if not math.isfinite(value):

@@ -15,6 +15,7 @@ sees or what was approved; a predicate that fails closes its gate.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, TypedDict, Unpack, overload
 
@@ -25,11 +26,12 @@ from . import options as declared
 from .arguments import Arguments, Parameter, validate, values_of
 from .checks import CHECK_SECONDS, findings_of
 from .events import Finding
-from .foreign import InThread, call_foreign, contained
+from .foreign import InThread, call_foreign, contained, never_waits
 from .options import Doubt, Effect, Predicate, Retries
 from .policies import wrong_in
 from .policy import Terms
 from .result import normalise, text_of
+from .scalars import Scalars
 from .schema import APPROVAL_PARAMETER, KEY_PARAMETER, BadTool, description_of, object_schema, parameters_of
 from .sums import checked_sums
 from .trust import Labels, labels_of, trust_at
@@ -102,11 +104,20 @@ class Tool:
         Raises:
             InvalidArguments: with a sentence for the model.
         """
-        return validate(self.inputs, arguments)
+        return validate(self.inputs, arguments, self._scalars)
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Fresh typed values, as the function gets them."""
-        return values_of(self.inputs, arguments.plain)
+        return arguments.plain.copy() if arguments.scalar else values_of(self.inputs, arguments.plain)
+
+    @cached_property
+    def never_waits(self) -> bool:
+        """Whether a call is over at once, so that it needs no limit of time (`foreign.never_waits`)."""
+        return never_waits(self.function)
+
+    @cached_property
+    def _scalars(self) -> Scalars | None:
+        return Scalars.of(self.inputs)
 
     def trust_of(self, path: str | Sequence[str | int]) -> Label:
         """Whether the value at `path` of a recorded result can be relied on.

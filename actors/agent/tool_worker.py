@@ -134,7 +134,7 @@ class ToolWorker(Worker, kind="tool"):
         seconds = tool.timeout_seconds if tool.timeout_seconds is not None else self.rules.tool_seconds
         late, threads = False, Threads(ctx.port.in_thread)
         try:
-            with ctx.port.deadline(seconds) as scope:
+            with ctx.port.deadline(None if tool.never_waits else seconds) as scope:
                 try:
                     called = tool.call(arguments, message.idempotency_key, threads, message.approval)
                     result = await contained(called)

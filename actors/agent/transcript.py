@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...mailbox import codec
-from ...mailbox.message import Message
+from ...mailbox.message import Message, tag
 from ..llm.client import ChatMessage, ToolCall
 from .approval_events import ApprovalEdited
 from .boundary import Boundary
@@ -23,12 +23,18 @@ from .events import (
     RunStarted,
     ToolCallCompleted,
     ToolCallFailed,
+    ToolCallRequested,
     ToolCallSettled,
     TranscriptCompacted,
 )
 
 EDITED = "Before this was done, a person changed the arguments of the call to:"
 MAX_EDIT_CHARS = 4_000
+
+
+_ASKED = tag(LLMCallRequested)
+_UNREAD = frozenset({_ASKED, tag(ToolCallRequested)})
+"""What changes nothing here, or only says that all answers are there."""
 
 
 class Transcript:
@@ -69,20 +75,40 @@ class Transcript:
     def feed(self, events: Iterable[Message]) -> None:
         """Take in what happened next."""
         for event in events:
-            self.seq += 1
-            self._feed(event)
-            if self.boundary is not None:
-                self.boundary.feed(event)
+            self.take(event)
 
-    def _feed(self, event: Message) -> None:
+    def take(self, event: Message) -> None:
+        """Take in the next event."""
+        self.seq += 1
+        self._take(event)
+        if self.boundary is not None:
+            self.boundary.feed(event)
+
+    def take_unread(self, kind: str) -> bool:
+        """Take in the next event, where its kind, as journals have it, is all that matters of it; else False.
+
+        So two of the four events of a step need not even be decoded.
+        """
+        if self.boundary is not None or kind not in _UNREAD:
+            return False
+        self.seq += 1
+        if kind == _ASKED:
+            self._flush()
+        return True
+
+    def _take(self, event: Message) -> None:
         match event:
+            case ToolCallCompleted():
+                self._answer(event.call, codec.encode(event.result))
+            case LLMCallRequested():
+                self._flush()
             case RunStarted():
                 self.system_prompt = event.system_prompt
                 self.prompt_bytes = bytes_of(event.system_prompt)
                 self.size += self.prompt_bytes
                 self._add(ChatMessage("user", event.goal), Place(GOAL))
             case LLMCallCompleted():
-                calls = tuple(ToolCall(c.id, c.name, c.arguments, c.problem, c.opaque) for c in event.tool_calls)
+                calls = tuple([ToolCall(c.id, c.name, c.arguments, c.problem, c.opaque) for c in event.tool_calls])
                 self._turn += 1
                 self.dearest_usd = max(self.dearest_usd, event.cost_usd)
                 self._add(ChatMessage("assistant", event.content, calls), Place(self._turn))
@@ -91,8 +117,6 @@ class Transcript:
                     self._open[self._calls] = (call, "")
             case ApprovalEdited():
                 self._edits.setdefault(event.call, {}).update({one.path: one.after for one in event.diff})
-            case ToolCallCompleted():
-                self._answer(event.call, codec.encode(event.result))
             case ToolCallFailed():
                 if event.final:
                     self._answer(event.call, f"Error: {event.error}")
@@ -107,8 +131,6 @@ class Transcript:
             case MessageTold():
                 # Never of the goal's turn, which stays for ever: anybody may say any amount.
                 self._told.append((ChatMessage("user", event.text), Place(max(1, self._turn))))
-            case LLMCallRequested():
-                self._flush()
             case TranscriptCompacted():
                 self._shorten(event.cut)
             case _:

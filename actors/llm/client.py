@@ -30,6 +30,8 @@ from callboard.mailbox.errors import CallboardError
 
 Role = Literal["user", "assistant", "tool", "system"]
 
+_NOTHING = Decimal(0)
+
 MAX_ARGUMENTS_CHARS = 1 << 20
 """Longer argument text is not parsed: it comes from a model and is as untrusted as anything else."""
 
@@ -111,7 +113,7 @@ class LLMResponse:
         stop_reason: str = "end_turn",
         input_tokens: int = 0,
         output_tokens: int = 0,
-        cost_usd: Decimal | float | str = Decimal(0),
+        cost_usd: Decimal | float | str = _NOTHING,
         latency_ms: int = 0,
         provider_request_id: str = "",
         cached_tokens: int = 0,
@@ -119,7 +121,7 @@ class LLMResponse:
     ) -> None:
         put = object.__setattr__
         put(self, "content", content or "")
-        put(self, "tool_calls", tuple(_tool_call(call) for call in tool_calls or ()))
+        put(self, "tool_calls", tuple([_tool_call(call) for call in tool_calls or ()]))
         put(self, "stop_reason", stop_reason)
         put(self, "input_tokens", _count("input_tokens", input_tokens))
         put(self, "output_tokens", _count("output_tokens", output_tokens))
@@ -377,12 +379,16 @@ def _json_name(value: object) -> str:
 
 
 def _count(name: str, value: object) -> int:
+    if type(value) is int and value >= 0:
+        return value
     if not isinstance(value, int) or value < 0:
         raise ValueError(f"{name} must be a whole number of at least 0, not {value!r:.100}")
     return value
 
 
 def _amount(name: str, value: Decimal | float | str) -> Decimal:
+    if value is _NOTHING:
+        return _NOTHING
     try:
         # By way of text: Decimal(0.1) has 55 digits.
         amount = value if isinstance(value, Decimal) else Decimal(str(value))

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from copy import copy
+from itertools import islice
 
 import msgspec
 
@@ -11,7 +12,7 @@ from ...mailbox.errors import BadRow, Conflict, NotFound
 from ..feed_cursor import FeedPlace, read_place, write_place
 from ..operating import AuditEntry, AuditRow, FeedPage, KeptAnswer, Token, require_named
 from ..port import Port
-from .tables import Tables
+from .tables import GONE, Tables
 from .values import check, check_text
 
 DAY_SECONDS = 86_400.0
@@ -27,6 +28,9 @@ class _Answer(msgspec.Struct):
     at: float
 
 
+MemoryAnswers = dict[tuple[str, str], _Answer]
+
+
 class MemoryAuditing(ABC):
     """What operators leave behind."""
 
@@ -34,7 +38,7 @@ class MemoryAuditing(ABC):
 
     def __init__(self) -> None:
         self._tokens: dict[bytes, Token] = {}
-        self._answers: dict[tuple[str, str], _Answer] = {}
+        self._answers: MemoryAnswers = {}
         self._instances: dict[str, str] = {}
 
     @abstractmethod
@@ -159,9 +163,10 @@ class MemoryAuditing(ABC):
         start = read_place(after).micros
         if start > len(events):
             raise NotFound("the event of this cursor is not kept any more; begin anew without one")
-        found = events[start : start + max(0, limit)]
-        cursors = [write_place(FeedPlace(start + index)) for index in range(1, len(found) + 1)]
-        return FeedPage([copy(event) for event in found], cursors[-1] if cursors else after, cursors)
+        kept = ((index, event) for index, event in enumerate(events[start:], start + 1) if event is not GONE)
+        found = list(islice(kept, max(0, limit)))
+        cursors = [write_place(FeedPlace(index)) for index, _ in found]
+        return FeedPage([copy(event) for _, event in found], cursors[-1] if cursors else after, cursors)
 
     # -- one of a kind
 

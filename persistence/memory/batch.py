@@ -199,7 +199,8 @@ def _apply_moves_of_messages(tables: Tables, unit: Unit, now: float, by: _Writer
         letter = copy(letter)  # noqa: PLW2901
         letter.envelope, letter.at = copy(letter.envelope), now
         letter.envelope.delay_seconds = letter.envelope.failing_seconds = 0.0
-        letter.number, letter.settled_at = len(tables.dead) + 1, now if letter.settled else 0.0
+        tables.buried += 1
+        letter.number, letter.settled_at = tables.buried, now if letter.settled else 0.0
         tables.dead.append(letter)
 
 

@@ -117,6 +117,14 @@ class Intake:
                 raise BadRow(f"message {envelope.id} of shard {envelope.shard} is there already; ids are used once")
             seen.add(key)
 
+    def known(self) -> list[tuple[tuple[str, str], float]]:
+        """Recipient and client id of all that are known, and since when."""
+        return [(key, known.at) for key, known in self._known.items()]
+
+    def forget(self, recipient: str, client_id: str) -> None:
+        """Know a client id no more."""
+        self._known.pop((recipient, client_id), None)
+
     def _forget(self, now: float) -> None:
         while self._known:
             key, known = next(iter(self._known.items()))

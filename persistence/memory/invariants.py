@@ -18,11 +18,12 @@ A text begins with the number of its invariant:
     I11  a periodic timer that an actor counts on is set
     I12  needs two looks: `charges`
     I13  who does not move has a reason; at rest also: a message that may be handled lies in a shard that is served
+    I14  by a supervisor's journal no child was started while it was up, and each start had a higher incarnation
     S9   an actor's events are numbered from 1 without gaps, as many as it counted
 
 What rows cannot show: a turn that is missing (I2: an actor that fails or is parked gets a version without one), effects
-outside (I8), that fires and folds add up (I11: only the receiver counts them), the order of starts and stops in a group
-(I14), and anything about rows that retention has removed.
+outside (I8), that fires and folds add up (I11: only the receiver counts them), the order of starts and stops among the
+children of a group (I14), and anything about rows that retention has removed.
 """
 
 from collections import Counter, defaultdict
@@ -41,6 +42,14 @@ _ENDS = frozenset({"done", "refused", "cancelled", "late"})
 """Outcomes after which a message is gone; one that is dead has its dead letter instead."""
 _TURNS = frozenset({"done", "stashed"})
 """Outcomes that make a version."""
+_DOWN = frozenset(
+    f"sys.supervision.{what}"
+    for what in (
+        *("start_error", "child_terminated", "child_ended"),
+        *("child_stopped", "shutdown_error", "instance_abandoned"),
+    )
+)
+"""What a supervisor records of a child that is not up any more."""
 _OVER = frozenset({"completed", "cancelled", "stopped", "escalated", "parked"})
 """Statuses of a supervisor whose children were stopped before."""
 
@@ -50,6 +59,13 @@ class _Bonds(msgspec.Struct):
 
     asks: dict[int, msgspec.Raw] = {}
     tickers: dict[str, int] = {}
+
+
+class _Lived(msgspec.Struct):
+    """What is looked at of an event of a supervisor."""
+
+    child: str = ""
+    incarnation: int = 0
 
 
 class _TimedOut(msgspec.Struct):
@@ -74,6 +90,7 @@ def violations(tables: Tables, cluster: Cluster, now: float, *, at_rest: bool = 
         *_families(tables),
         *_tickers(tables),
         *_reasons(tables),
+        *_starts(tables),
         *_events(tables),
     ]
     if at_rest:
@@ -255,6 +272,25 @@ def _unserved(tables: Tables, cluster: Cluster, now: float) -> Iterator[str]:
         owned = cluster.owners.get(shard) in serving or (shard, stored.envelope.recipient) not in tables.actors
         if serving and not owned and not stored.held and stored.due <= now:
             yield f"I13 message {identifier} for {stored.envelope.recipient} waits, and nobody serves shard {shard}"
+
+
+def _starts(tables: Tables) -> Iterator[str]:
+    for address, events in tables.events.items():
+        up: set[str] = set()
+        highest: dict[str, int] = {}
+        for event in events:
+            if event.type == "sys.supervision.ended":
+                up.clear()  # its children were down with it
+            elif event.type == "sys.supervision.child_started":
+                told = msgspec.json.decode(event.body, type=_Lived)
+                was = highest.get(told.child, -1)
+                # Told again of the same one is no second start: a program came back that knows this child.
+                if told.incarnation != was if told.child in up else told.incarnation <= was:
+                    yield f"I14 {address} started {told.child} as incarnation {told.incarnation}, which was up as {was}"
+                up.add(told.child)
+                highest[told.child] = max(told.incarnation, was)
+            elif event.type in _DOWN:
+                up.discard(msgspec.json.decode(event.body, type=_Lived).child)
 
 
 def _events(tables: Tables) -> Iterator[str]:

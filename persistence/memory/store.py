@@ -38,6 +38,7 @@ from .auditing import MemoryAuditing
 from .cluster import Cluster
 from .inspecting import MemoryInspecting
 from .intake import Intake
+from .retention import MemoryRetention
 from .session import MemorySession
 from .tables import Tables
 from .values import check
@@ -47,7 +48,7 @@ RECEIVE_POLL_SECONDS = 0.25
 """How long an outside asker trusts that it would be woken (S11)."""
 
 
-class MemoryStore(MemoryAuditing, MemoryWatching, MemoryInspecting):
+class MemoryStore(MemoryAuditing, MemoryWatching, MemoryInspecting, MemoryRetention):
     """Implements `Store` without persistence."""
 
     def __init__(self, port: Port | None = None, *, mailbox_limit: int = 10_000) -> None:
@@ -206,8 +207,8 @@ class MemoryStore(MemoryAuditing, MemoryWatching, MemoryInspecting):
         self.wake_owners((e.shard, e.recipient) for e, new in zip(envelopes, accepted, strict=True) if new)
         return accepted
 
-    async def receive(self, address: str, *, seconds: float, port: Port) -> list[Envelope]:
-        """See `Store.receive`."""
+    async def receive(self, address: str, *, seconds: float, port: Port, fresh: bool = False) -> list[Envelope]:
+        """See `Store.receive`. Looking costs nothing here, so `fresh` changes nothing."""
         await self._reach()
         shard = shard_of(address)
         deadline = port.monotonic() + seconds

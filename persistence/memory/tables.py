@@ -49,6 +49,9 @@ class StoredTimer(msgspec.Struct, gc=False):
     due: float
 
 
+GONE = EventRow(0, "", 0, "", "")
+
+
 class Mailbox:
     """The orders of one mailbox: what may be handled, and what is held."""
 
@@ -71,20 +74,25 @@ class Tables:
         self.recipients: dict[int, Ordered[str]] = {}
         self.events: dict[str, list[EventRow]] = {}
         self.feed: list[EventRow] = []
-        """The events of all actors, as they came."""
+        """The events of all actors, as they came; GONE in the places of those that retention removed."""
         self.turns: dict[str, list[TurnRow]] = {}
         self.timers: dict[tuple[int, str, str], StoredTimer] = {}
         self.timer_order: dict[int, Ordered[tuple[float, str, str]]] = {}
         self.dead: list[DeadLetter] = []
+        self.buried = 0
+        """How many there ever were."""
         self.decisions: dict[str, Decision] = {}
         self.audit: list[AuditRow] = []
+        self.audited = 0
+        """How many there ever were: retention removes some."""
         self.full: set[tuple[int, str]] = set()
         """Mailboxes (shard, address) that take no more from other actors, as their owners told."""
 
     def note(self, entry: AuditEntry, now: float) -> None:
         """Write down what was done."""
         fields = {name: getattr(entry, name) for name in entry.__struct_fields__}
-        self.audit.append(AuditRow(number=len(self.audit) + 1, at=now, **fields))
+        self.audited += 1
+        self.audit.append(AuditRow(number=self.audited, at=now, **fields))
 
     # -- messages
 

@@ -3,15 +3,18 @@
 Every session commits each statement by itself and holds nothing between two of them. Its settings are part of the
 design: read committed, because functions rely on a fresh snapshot a statement; plans of index scans and nested loops
 only, made for each call from the sizes of that moment, because a queue that was empty while a plan was made is full a
-second later (the committer alone keeps its plans: see commit_batch); client_connection_check_interval, so that the
-statement of a process that died does not hold its locks.
+second later; client_connection_check_interval, so that the statement of a process that died does not hold its locks.
+
+What runs for each message or look at a mailbox costs less than its planning, and is written so that one plan only is
+possible (see commit_batch on plans). Such statements are marked in the SQL, and a session changes to keeping plans when
+it is asked for one of them; statements of the two kinds seldom meet in one session.
 
 Statements are shielded from cancellation and bounded by a time instead: anyio repeats a cancellation until it is
 obeyed, which interrupts psycopg's own cancelling of the statement and leaves the session unusable.
 """
 
 import select
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Self
 
@@ -23,7 +26,9 @@ from psycopg_pool import AsyncConnectionPool
 from ...mailbox.errors import StoreUnavailable
 from . import arrays
 from .errors import translated
-from .sql import statement
+from .exchange import NotPlain, ask
+from .inbox import Inbox
+from .sql import keeps_plan, statement
 
 CONNECT_SECONDS = 5
 STATEMENT_SECONDS = 30.0
@@ -150,13 +155,26 @@ async def run(
     Raises:
         CallboardError: see `errors.translate`.
     """
-    with translated(), anyio.move_on_after(seconds, shield=True):
-        text, names = statement(query)
-        cursor = psycopg.AsyncRawCursor(connection)
-        await cursor.execute(text, [params[name] for name in names] if params else None, prepare=True, binary=True)
-        return await cursor.fetchall()
-    await connection.close()
+    text, names = statement(query)
+    values = [params[name] for name in names] if params else []
+    try:
+        with translated(), anyio.CancelScope(shield=True):
+            try:
+                return await ask(connection, query, text, values, keeps_plan=keeps_plan(query), seconds=seconds)
+            except NotPlain:
+                return await _run_by_cursor(connection, text, values, seconds)
+    except TimeoutError:
+        await connection.close()
     raise StoreUnavailable(f"the database did not answer {query!r} within {seconds:g} s; the connection was given up")
+
+
+async def _run_by_cursor(
+    connection: psycopg.AsyncConnection[Row], text: bytes, values: list[Any], seconds: float
+) -> list[Row]:
+    with anyio.fail_after(seconds):
+        cursor = psycopg.AsyncRawCursor(connection)
+        await cursor.execute(text, values or None, prepare=True, binary=True)
+        return await cursor.fetchall()
 
 
 class Link:
@@ -185,6 +203,15 @@ class Link:
         """Receive what is sent to `channel` from now on."""
         with translated(), anyio.CancelScope(shield=True):
             await self._connection.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(channel)))
+
+    def hear(self, told: Callable[[str], None], lost: Callable[[], None]) -> "Inbox":
+        """Pass on what is told from now on; see `Inbox`. Not together with `notifications`."""
+        return Inbox(self._connection, told, lost)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session has ended."""
+        return bool(self._connection.closed)
 
     async def notifications(self, seconds: float) -> AsyncIterator[str]:
         """Payloads that arrive within `seconds`; ends after the first packet of them."""

@@ -28,10 +28,15 @@ ALWAYS: Final = {
     "turns_after_the_end": "I10",
     "dead_tickers": "I11",
     "mute_actors": "I13",
+    "unordered_starts": "I14",
     "journal_gaps": "S9",
 }
 """Number of the invariant (SEMANTICS 4.17; S: of the store) by the name of its query."""
 AT_REST: Final = {"lost_messages": "I1", "unserved_messages": "I13", "waiting_messages": "I13"}
+
+
+TWO_LOOKS: Final = ("I10", "I12")
+"""Numbers of the invariants that show only in two looks: `ended`, `charges`."""
 
 
 class Breach(msgspec.Struct, frozen=True):

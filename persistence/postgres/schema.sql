@@ -154,7 +154,8 @@ CREATE TABLE callboard.full_mailbox (
 -- What happened -----------------------------------------------------------------------------------------------------
 
 -- The recipient comes before the id in the key (not (shard, id)): `turns` of one actor is what people ask for, and one
--- index is cheaper than two. Removed by age, for which a block range index is enough on a table that only grows.
+-- index is cheaper than two. Removed by that key too (functions/8_retention.sql). The block range index finds a stretch of
+-- time, the better the less was removed: new rows fill the room of old ones.
 CREATE TABLE callboard.turn (
     shard       integer NOT NULL,
     id          bigint NOT NULL,
@@ -187,6 +188,8 @@ CREATE TABLE callboard.journal (
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000);
 -- For the feed, which goes on from a time. Not a block range index: what is not summarised yet, the newest, it reads whole.
 CREATE INDEX journal_at ON callboard.journal (at);
+-- The forks of a run, by its address: retention keeps the journal that they go on from. Few events are of this type.
+CREATE INDEX journal_forked ON callboard.journal (substring(body FROM '"origin":"([^"]+)"')) WHERE type = 'run.forked';
 
 CREATE TABLE callboard.dead_letter (
     number        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- one message can be given up more than once

@@ -22,7 +22,7 @@ import anyio.lowlevel
 from ...mailbox.address import shard_of
 from ...mailbox.envelope import Envelope
 from ...mailbox.errors import StaleEpoch, StoreUnavailable
-from ..port import Port
+from ..port import Port, Signal
 from ..rows import ActorRow, EventRow, Member, Timer
 from ..store import NodeInfo, Wake
 from ..unit import CommitResult, Unit
@@ -31,6 +31,7 @@ from .commit import claims, flatten, overlaps
 from .connect import Link, conninfo
 from .errors import Misfit, translated
 from .heart import Heart
+from .inbox import Inbox
 
 COMMIT_SECONDS = 20.0
 COMMIT_ROUNDS = 8
@@ -46,7 +47,10 @@ FAREWELL_SECONDS = 1.0
 class PostgresSession:
     """Implements `Session`; made by `PostgresStore.join`."""
 
-    def __init__(self, dsn: str, info: NodeInfo, port: Port) -> None:
+    def __init__(
+        self, dsn: str, info: NodeInfo, port: Port, takes: Callable[[str], bool] = lambda address: False
+    ) -> None:
+        """`takes`: tells of a mailbox within this process, and whether that is enough."""
         self.number = 0
         self.epoch = 0
         self._dsn = dsn
@@ -57,6 +61,14 @@ class PostgresSession:
         self._seen_held: set[tuple[int, int]] = set()
         self._look_everywhere = False
         self._crashed = False
+        self._takes = takes
+        self.serves: set[int] = set()
+        """The shards that it owns, as far as it knows: what the store has said last."""
+        self._inbox: Inbox | None = None
+        self._heard: set[str] = set()
+        """Words of wake-ups: a shard's number, "m" for members, "" for everything."""
+        self._came = Signal()
+        self._deaf = False
         self._back_since: float | None = None
 
     async def enter(self) -> None:
@@ -88,6 +100,8 @@ class PostgresSession:
         with anyio.CancelScope(shield=True):
             if self._heart is not None:
                 await self._heart.stop(self._port)
+            if self._inbox is not None:
+                self._inbox.close()
             for link in self._links.values():
                 await link.close()
 
@@ -105,6 +119,8 @@ class PostgresSession:
         return f"callboard node {self.number} epoch {self.epoch} {purpose}"
 
     async def _open(self, purpose: str) -> None:
+        if purpose == "listen" and self._inbox is not None:
+            self._inbox.close()
         if purpose in self._links:
             await self._links[purpose].close()
         link = self._links[purpose] = await Link.open(self._dsn, self._name(purpose))
@@ -112,10 +128,11 @@ class PostgresSession:
 
     async def _prepare(self, link: Link, purpose: str) -> None:
         if purpose == "commit":
-            await link.run("keep_plans")
             await link.run("hold_lock", {"number": self.number})
         elif purpose == "listen":
             await link.listen(f"callboard_node_{self.number}")
+            self._deaf = False
+            self._inbox = link.hear(self._hear, self._hear_no_more)
         elif purpose == "watch":
             self._seen_held.clear()
 
@@ -213,15 +230,19 @@ class PostgresSession:
 
     async def owned(self) -> set[int]:
         """See `Session.owned`."""
-        return {row[0] for row in await self._links["read"].run("owned", self._mine())}
+        self.serves = {row[0] for row in await self._links["read"].run("owned", self._mine())}
+        return set(self.serves)
 
     async def claim(self, shards: Sequence[int] | None = None) -> set[int]:
         """See `Session.claim`."""
         wanted = self._mine(shards=None if shards is None else integers(list(shards)))
-        return {row[0] for row in await self._links["control"].run("claim", wanted)}
+        claimed = {row[0] for row in await self._links["control"].run("claim", wanted)}
+        self.serves |= claimed
+        return claimed
 
     async def give(self, shards: Sequence[int], to: int | None) -> None:
         """See `Session.give`. Where `to` does not serve any more, the shards belong to nobody."""
+        self.serves.difference_update(shards)
         await self._links["control"].run("give", self._mine(shards=integers(list(shards)), to=to))
 
     async def publish_full(self, full: Sequence[tuple[int, str]], room: Sequence[tuple[int, str]]) -> None:
@@ -266,6 +287,7 @@ class PostgresSession:
             return set()
         wanted = {"me": self.number, "my_epoch": self.epoch, "number": member.number, "epoch": member.epoch, "by": by}
         taken = {row[0] for row in await self._links["control"].run("take_over", wanted)}
+        self.serves |= taken
         if taken:
             await self._wait_for_farewell(member)
         return taken
@@ -293,16 +315,38 @@ class PostgresSession:
             self._look_everywhere = False
             await anyio.lowlevel.checkpoint()
             return Wake(None, members_changed=True)
-        payloads = [payload async for payload in self._links["listen"].notifications(seconds)]
-        if not payloads:
+        await anyio.lowlevel.checkpoint()
+        if self._inbox is not None:
+            self._inbox.look()
+        deadline = self._port.monotonic() + seconds
+        while not (self._heard or self._deaf) and (left := deadline - self._port.monotonic()) > 0:
+            await self._port.wait(self._came, left)
+        if self._deaf:
+            raise StoreUnavailable("the session that listens for wake-ups was cut")
+        words, self._heard = self._heard, set()
+        if not words:
             return None
-        words = {word for payload in payloads for word in payload.split(",")}
         shards = frozenset(int(word) for word in words if word.isdecimal())
         return Wake(None if "" in words else shards, members_changed="m" in words)
 
+    def _hear(self, payload: str) -> None:
+        self._heard.update(payload.split(","))
+        self._came.set()
+
+    def _hear_no_more(self) -> None:
+        self._deaf = True
+        self._came.set()
+
+    def tell(self, shards: set[int]) -> None:
+        """Wake this node from within its process."""
+        self._heard.update(map(str, shards))
+        self._came.set()
+
     async def notify(self, recipients: Sequence[tuple[int, str]], *, echo: bool = False) -> None:
         """See `Session.notify`."""
-        await self._links["control"].run("wake_owners", wake_arguments(recipients, None if echo else self.number))
+        others = [place for place in recipients if not self._takes(place[1])]
+        if others:
+            await self._links["control"].run("wake_owners", wake_arguments(others, None if echo else self.number))
 
     # -- life and death
 
@@ -353,9 +397,9 @@ def wake_arguments(recipients: Sequence[tuple[int, str]], but: int | None) -> di
 
 
 @asynccontextmanager
-async def joined(dsn: str, info: NodeInfo, port: Port) -> AsyncIterator[PostgresSession]:
+async def joined(dsn: str, info: NodeInfo, port: Port, takes: Callable[[str], bool]) -> AsyncIterator[PostgresSession]:
     """A node's session for the time of a block."""
-    session = PostgresSession(dsn, info, port)
+    session = PostgresSession(dsn, info, port, takes)
     try:
         await session.enter()
         yield session

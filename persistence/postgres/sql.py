@@ -1,4 +1,7 @@
-"""Statements by name: `queries/*.sql` hold blocks that begin with `-- name: …` and have parameters like `%(name)s`."""
+"""Statements by name: `queries/*.sql` hold blocks that begin with `-- name: …` and have parameters like `%(name)s`.
+
+A block with the line `-- plan: kept` has one way to its rows, whatever the tables hold: it is planned once a session.
+"""
 
 import re
 from functools import cache
@@ -7,6 +10,7 @@ from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 _PARAMETER = re.compile(r"%\((\w+)\)s")
+_KEPT = "-- plan: kept"
 _BLOCK = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -22,16 +26,29 @@ def texts(name: str) -> list[tuple[str, str]]:
 
 
 @cache
-def queries() -> dict[str, bytes]:
-    """The text of every statement by its name, as written but for comments (bytes: no promise of a literal needed)."""
-    named: dict[str, bytes] = {}
+def _blocks() -> dict[str, list[str]]:
+    named: dict[str, list[str]] = {}
     for _, text in texts("queries"):
         for match in _BLOCK.finditer(text):
             if match[1] in named:
                 raise ValueError(f"two statements are called {match[1]!r}; rename one")
-            lines = (line for line in match[2].splitlines() if not line.lstrip().startswith("--"))
-            named[match[1]] = "\n".join(lines).strip().encode()
+            named[match[1]] = match[2].splitlines()
     return named
+
+
+@cache
+def queries() -> dict[str, bytes]:
+    """The text of every statement by its name, as written but for comments (bytes: no promise of a literal needed)."""
+    return {
+        name: "\n".join(line for line in lines if not line.lstrip().startswith("--")).strip().encode()
+        for name, lines in _blocks().items()
+    }
+
+
+@cache
+def keeps_plan(name: str) -> bool:
+    """Whether a statement is marked as one whose plan is kept."""
+    return _KEPT in _blocks()[name]
 
 
 class Statement(NamedTuple):

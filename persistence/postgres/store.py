@@ -4,18 +4,18 @@ Outside calls borrow a session of a small pool for one statement each; a session
 borrowed. Nodes do not use the pool: see `session`.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from hashlib import sha256
+from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import anyio
 import msgspec
 from psycopg import AsyncConnection
 from psycopg import Error as PsycopgError
-from psycopg_pool import AsyncConnectionPool
 
-from ...mailbox.address import shard_of
+from ...mailbox.address import CLIENT_SHARD, shard_of
 from ...mailbox.envelope import Envelope
 from ...mailbox.errors import StoreUnavailable, UsageError
 from ..operating import AuditEntry, require_named
@@ -23,15 +23,17 @@ from ..port import Port
 from ..rows import ActorRow, Decision, DecisionStatus, EventRow, Member, MessageView, TakeBack, Timer, TurnRow, Verdict
 from ..store import NodeInfo
 from ..verdicts import missing, refusal, require_somebody, take_back_refusal
-from .arrays import byte_strings, texts
+from .arrays import byte_strings, integers, texts
 from .auditing import PostgresAuditing
 from .commit import message_columns, to_json
 from .connect import STATEMENT_SECONDS, Row, check, configure, connect, conninfo, make_dsn_safe, run
 from .errors import translated
 from .inspecting import PostgresInspecting
 from .listener import Listener
+from .retention import PostgresRetention
 from .schema import check_schema
 from .session import PostgresSession, joined, wake_arguments
+from .shared_statement import Loan, Pool, SharedStatement
 from .watching import PostgresWatching
 from .whispers import PostgresEar, PostgresWhispers
 
@@ -42,10 +44,17 @@ RECEIVE_POLL_SECONDS = 0.25
 RECEIVE_POLL_CAP_SECONDS = 1.0
 """How long an outside asker trusts that it would be woken (S11), at first and after a while."""
 
-_Pool = AsyncConnectionPool[AsyncConnection[Row]]
+SEND_BYTES = 1 << 20
+"""Messages of many senders share a statement up to so much in all."""
+MESSAGE_BYTES = 500
+"""What a message takes besides its body, about."""
+
+_Connection = AsyncConnection[Row]
+_Sending = tuple[Sequence[Envelope], Sequence[str]]
+"""Messages, and a client id for each or for none."""
 
 
-class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
+class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresRetention, PostgresWatching):
     """Implements `Store` on PostgreSQL 14 or newer. Cheap to make; opened by `async with`, or by `connect`."""
 
     def __init__(self, dsn: str, *, mailbox_limit: int = 10_000, sessions: int = 4) -> None:
@@ -53,9 +62,15 @@ class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
         self._dsn = dsn
         self._mailbox_limit = mailbox_limit
         self._sessions = sessions
-        self._pool: _Pool | None = None
+        self._pool: Pool | None = None
         self._listener = Listener(dsn)
         self._whispers = PostgresWhispers(dsn)
+        self._nodes: list[PostgresSession] = []
+        """Those that this process is."""
+        self._sends = SharedStatement(self._lend, self._accept, weigh=_bytes, limit=SEND_BYTES)
+        self._wakes = SharedStatement(self._lend, _wake_all)
+        self._receives = SharedStatement(self._lend, _receive_all)
+        self._looks = SharedStatement(self._lend, _look_all)
 
     def __repr__(self) -> str:
         return f"PostgresStore({make_dsn_safe(self._dsn)!r})"
@@ -84,7 +99,7 @@ class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
             await check_schema(probe)
         finally:
             await probe.close()
-        self._pool = _Pool(
+        self._pool = Pool(
             conninfo(self._dsn, "callboard client"),
             kwargs={"autocommit": True},
             min_size=1,
@@ -119,6 +134,11 @@ class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
             with anyio.CancelScope(shield=True):
                 await pool.putconn(connection)
 
+    async def _lend(self) -> Loan:
+        pool = self._opened()
+        with translated():
+            return pool, await self._borrow(pool)
+
     async def _run_within(self, seconds: float, query: str, params: dict[str, Any] | None = None) -> list[Row]:
         """As `_run`, but the server itself gives it up after so long: for what walks, and nobody waits for."""
         pool = self._opened()
@@ -135,13 +155,13 @@ class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
                 await pool.putconn(connection)
         return rows
 
-    def _opened(self) -> _Pool:
+    def _opened(self) -> Pool:
         # Held by the caller from beginning to end: the store may be closed while a statement is under way.
         if self._pool is None:
             raise StoreUnavailable("the store is not open; use it in `async with`")
         return self._pool
 
-    async def _borrow(self, pool: _Pool) -> AsyncConnection[Row]:
+    async def _borrow(self, pool: Pool) -> AsyncConnection[Row]:
         # Not by the pool's own `check`, which waits a second, then two, after each session that was cut: when the
         # server was restarted, all are.
         for _ in range(self._sessions):
@@ -158,7 +178,16 @@ class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
 
     def join(self, info: NodeInfo, port: Port) -> AbstractAsyncContextManager[PostgresSession]:
         """See `Store.join`."""
-        return joined(self._dsn, info, port)
+        return self._join(info, port)
+
+    @asynccontextmanager
+    async def _join(self, info: NodeInfo, port: Port) -> AsyncIterator[PostgresSession]:
+        async with joined(self._dsn, info, port, self._listener.takes) as session:
+            self._nodes.append(session)
+            try:
+                yield session
+            finally:
+                self._nodes.remove(session)
 
     async def now(self) -> float:
         """See `Store.now`."""
@@ -168,6 +197,7 @@ class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
     async def lease_number(self, holder: str, *, seconds: float) -> int:
         """See `Store.lease_number`."""
         [(number,)] = await self._run("lease_number", {"holder": holder, "seconds": seconds})
+        self._listener.lives_here(int(number), seconds)
         return int(number)
 
     # -- whispers
@@ -190,36 +220,66 @@ class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
             raise UsageError(f"{len(client_ids)} client ids for {len(envelopes)} messages; give one for each, or none")
         if not envelopes:
             return []
-        require_named(audits)
-        with translated():
-            wanted = {
-                "audits": to_json([msgspec.structs.asdict(entry) for entry in audits]) if audits else None,
-                "messages": message_columns(envelopes),
-                "client_ids": texts(list(client_ids)) if client_ids else None,
-                "digests": byte_strings([_digest(envelope) for envelope in envelopes]) if client_ids else None,
-                "mailbox_limit": self._mailbox_limit,
-            }
-        [(accepted,)] = await self._run("accept_messages", wanted)
+        if audits:
+            require_named(audits)
+            with translated():
+                wanted = self._accept_arguments([(envelopes, client_ids)], audits)
+            [(answer,)] = await self._run("accept_messages", wanted)
+            accepted = list(answer)
+        else:
+            accepted = await self._sends.ask((envelopes, client_ids))
         await self._wake([e for e, new in zip(envelopes, accepted, strict=True) if new])
-        return list(accepted)
+        return accepted
+
+    async def _accept(self, connection: _Connection, sendings: list[_Sending]) -> list[list[bool]]:
+        with translated():
+            wanted = self._accept_arguments(sendings, ())
+        [(accepted,)] = await run(connection, "accept_messages", wanted, STATEMENT_SECONDS)
+        ends = list(accumulate((len(envelopes) for envelopes, _ in sendings), initial=0))
+        return [accepted[start:end] for start, end in pairwise(ends)]
+
+    def _accept_arguments(self, sendings: list[_Sending], audits: Sequence[AuditEntry]) -> dict[str, Any]:
+        envelopes = [envelope for each, _ in sendings for envelope in each]
+        client_ids = [name for each, names in sendings for name in names or [""] * len(each)]
+        named = any(client_ids)
+        digests = [_digest(e) if name else b"" for e, name in zip(envelopes, client_ids, strict=True)] if named else []
+        return {
+            "audits": to_json([msgspec.structs.asdict(entry) for entry in audits]) if audits else None,
+            "messages": message_columns(envelopes),
+            "client_ids": texts(client_ids) if named else None,
+            "digests": byte_strings(digests) if named else None,
+            "mailbox_limit": self._mailbox_limit,
+        }
 
     async def _wake(self, envelopes: Sequence[Envelope]) -> None:
         if envelopes:
             with suppress(StoreUnavailable):  # the message is accepted; its owner also looks by itself (S11)
-                await self._run("wake_owners", wake_arguments([(e.shard, e.recipient) for e in envelopes], None))
+                others = [(e.shard, e.recipient) for e in envelopes if not self._tell(e)]
+                if others:
+                    await self._wakes.ask(others)
 
-    async def receive(self, address: str, *, seconds: float, port: Port) -> list[Envelope]:
+    def _tell(self, envelope: Envelope) -> bool:
+        """Tell whoever serves a mailbox within this process; False where that is not known to be here."""
+        if envelope.shard == CLIENT_SHARD:
+            return self._listener.takes(envelope.recipient)
+        here = [node for node in self._nodes if envelope.shard in node.serves]
+        for node in here:
+            node.tell({envelope.shard})
+        return bool(here)
+
+    async def receive(self, address: str, *, seconds: float, port: Port, fresh: bool = False) -> list[Envelope]:
         """See `Store.receive`."""
-        wanted = {"shard": shard_of(address), "address": address}
         deadline = port.monotonic() + seconds
         poll_seconds = RECEIVE_POLL_SECONDS
         attention = await self._listener.attend(address)
         try:
+            if fresh and not attention.news:
+                await self._listener.wait(attention, min(seconds, poll_seconds), port)
             while True:
-                rows = await self._run("receive", wanted)
+                found = await self._receives.ask(address)
                 left = deadline - port.monotonic()
-                if rows or left <= 0:
-                    return [Envelope(*row) for row in rows]
+                if found or left <= 0:
+                    return found
                 await self._listener.wait(attention, min(left, poll_seconds), port)
                 poll_seconds = min(2 * poll_seconds, RECEIVE_POLL_CAP_SECONDS)
         finally:
@@ -229,8 +289,7 @@ class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
 
     async def actor(self, address: str) -> ActorRow | None:
         """See `Store.actor`."""
-        rows = await self._run("actor", {"shard": shard_of(address), "address": address})
-        return ActorRow(*rows[0]) if rows else None
+        return await self._looks.ask(address)
 
     async def actors(self, *, kind: str = "", prefix: str = "", limit: int = 100, after: str = "") -> list[ActorRow]:
         """See `Store.actors`."""
@@ -324,6 +383,32 @@ class PostgresStore(PostgresAuditing, PostgresInspecting, PostgresWatching):
             raise take_back_refusal(outcome, decision, wish)
         await self._wake([notice])
         return decision
+
+
+async def _wake_all(connection: _Connection, calls: list[Sequence[tuple[int, str]]]) -> list[None]:
+    wanted = wake_arguments([place for places in calls for place in places], None)
+    await run(connection, "wake_owners", wanted, STATEMENT_SECONDS)
+    return [None] * len(calls)
+
+
+async def _receive_all(connection: _Connection, addresses: list[str]) -> list[list[Envelope]]:
+    wanted = {"shard": CLIENT_SHARD, "addresses": texts(list(set(addresses)))}
+    found: dict[str, list[Envelope]] = {}
+    for row in await run(connection, "receive", wanted, STATEMENT_SECONDS):
+        envelope = Envelope(*row)
+        found.setdefault(envelope.recipient, []).append(envelope)
+    return [found.pop(address, []) for address in addresses]  # where two ask for one mailbox, the first has it
+
+
+async def _look_all(connection: _Connection, addresses: list[str]) -> list[ActorRow | None]:
+    wanted = {"shards": integers([shard_of(address) for address in addresses]), "addresses": texts(addresses)}
+    rows = [ActorRow(*row) for row in await run(connection, "load", wanted, STATEMENT_SECONDS)]
+    found = {row.address: row for row in rows}
+    return [found.get(address) for address in addresses]
+
+
+def _bytes(sending: _Sending) -> int:
+    return sum(MESSAGE_BYTES + len(envelope.body) for envelope in sending[0])
 
 
 def _one(envelope: Envelope) -> str:

@@ -30,6 +30,7 @@ _HOMES = {
     "status": ("status", "health"),
     "http": ("http",),
     "token": ("token",),
+    "prune": ("prune",),
     "evals": ("eval",),
     "config": ("config",),
     "doctor": ("doctor",),

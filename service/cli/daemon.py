@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 _Drain = Annotated[float | None, typer.Option("--drain-seconds", help="How long a leaving node waits for its calls.")]
+_Retain = Annotated[
+    float | None,
+    typer.Option("--retain-days", metavar="DAYS", help="Remove what ended so long ago, as prune does; 0: nothing."),
+]
 _Name = Annotated[
     str | None, typer.Option("--name", help="Of this daemon: no second one of that name runs on the database.")
 ]
@@ -45,6 +49,7 @@ def daemon(
     option: AppOption = [],  # noqa: B006 - Typer copies it
     init: Annotated[bool, typer.Option("--init", help="Make the schema first where it is missing.")] = False,
     drain_seconds: _Drain = None,
+    retain_days: _Retain = None,
     name: _Name = None,
     health: _Health = None,
     health_anywhere: _Anywhere = None,
@@ -76,6 +81,7 @@ def daemon(
         dsn=dsn,
         nodes=nodes,
         drain_seconds=drain_seconds,
+        retain_days=retain_days,
         name=name,
         health=health,
         health_anywhere=health_anywhere,

@@ -64,6 +64,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "token create": ("callboard token create ann --scopes read,approve --expires 30d",),
     "token list": ("callboard token list --json",),
     "token revoke": ("callboard token revoke ann",),
+    "prune": (
+        "callboard prune --older-than 30d --dry-run",
+        "callboard prune --older-than 30d --archive 2026-12-01.jsonl.gz --yes",
+        "callboard prune --older-than 52w --what audit --archive audit-2025.jsonl.gz",
+    ),
     "doctor": ("callboard doctor", "callboard doctor --json"),
     "completion": ('eval "$(callboard completion bash)"', "callboard completion fish | source"),
     "config": ("callboard config",),

@@ -65,6 +65,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
                     "else say what is bad and exit 1, or 75 without a database."
                 ),
             ),
+            ("prune", "Remove what ended long ago and nothing needs any more."),
             ("config", "Show the settings in force, and where each came from."),
             ("doctor", "Check the database, this machine and this terminal, and say what to do."),
             ("completion", "Print a script with which a shell completes commands, options and names."),

@@ -159,3 +159,31 @@ async def test_g10_a_full_mailbox_refuses_what_comes_from_outside_and_takes_answ
         await kit.client.send(ONE, Note())
     async with kit:
         assert await kit.client.ask(ONE, Note("a"), seconds=5) == Answer("echo a")
+
+
+async def test_many_tasks_that_begin_at_once_lease_one_number_and_make_no_id_twice() -> None:
+    async with TestKit(tree(echo)) as kit:
+        client, leased, lease = Client(kit.store, kit.port), [], kit.store.lease_number
+
+        async def counted(holder: str, *, seconds: float) -> int:
+            leased.append(await lease(holder, seconds=seconds))
+            return leased[-1]
+
+        kit.store.lease_number = counted  # type: ignore[method-assign]
+        ids: list[int] = []
+
+        async def begin() -> None:
+            ids.append(await client.new_id())
+
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(begin)
+        assert (len(leased), len(set(ids))) == (1, 20)
+
+
+async def test_an_answer_may_be_waited_for_again_without_asking_again() -> None:
+    async with TestKit(tree(echo)) as kit:
+        asked = await kit.client.begin(ONE, Note("a"))
+        assert await asked.answer(0.0) is None
+        assert await asked.answer(5.0) == Answer("echo a")
+        assert await notes(kit, ONE) == ["a"]

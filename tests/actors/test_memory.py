@@ -75,6 +75,32 @@ async def test_g10_many_messages_to_one_slow_actor_wait_on_disk() -> None:
         assert len(life_of(kit).cells.seen) == 0
 
 
+async def test_g10_what_is_handed_over_to_a_slow_actor_waits_on_disk_beyond_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All that waits for it is in memory at first, so that what is sent here needs no reading: up to a limit."""
+    monkeypatch.setattr(cells, "QUEUE_LIMIT", 20)
+    monkeypatch.setattr(reader, "WINDOW", 20)
+
+    def script(_probe: Probe, note: Note, ctx: Context) -> object:
+        if ctx.address == SENDER:
+            for n in range(200):
+                ctx.send(ONE, Note(str(n)))
+            return None
+        return ctx.port.sleep(30) if note.text == "0" else None
+
+    kit = TestKit(tree(script))  # type: ignore[arg-type]
+    async with kit:
+        await kit.send(ONE, Note("there"))
+        await kit.advance(seconds=2)
+        assert life_of(kit).cells.cells[ONE].complete
+        await kit.send(SENDER, Note("go"))
+        await kit.advance(seconds=1)
+        assert len(life_of(kit).cells.cells[ONE].queue) <= 20 + 20, "handed over, and read behind it"
+        await kit.advance(seconds=40)
+        assert await notes(kit, ONE) == ["there", *map(str, range(200))]
+
+
 async def test_g10_parked_actors_keep_nothing_in_memory_and_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "WINDOW", 10)
     monkeypatch.setattr(reader, "HIGH_WATER", 100)

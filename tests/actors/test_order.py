@@ -10,6 +10,7 @@ from callboard.actors import cells, reader
 from callboard.actors.context import Context
 from callboard.actors.directives import Transient
 from callboard.actors.testing import TestKit
+from callboard.mailbox.address import shard_of
 from callboard.mailbox.errors import StoreUnavailable
 from callboard.mailbox.lane import Lane
 from tests.actors.world import SETTINGS, Note, Probe, address_of, addresses, notes, send_all, tree
@@ -200,6 +201,36 @@ async def test_g2_what_a_sender_wrote_under_its_former_owner_is_not_overtaken() 
         await kit.crash(first)
         await kit.send(sender, Note(f"to {receiver} 2"))
         await kit.advance(seconds=2)
+        assert await notes(kit, receiver) == ["there", "1", "2"]
+
+
+async def test_g2_nothing_is_handed_over_before_all_that_came_in_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first look at what came in takes many reads: what the sender does after one of them waits for the last."""
+    monkeypatch.setattr(reader, "PAGE", 1)
+
+    def script(_probe: Probe, note: Note, ctx: Context) -> None:
+        if note.text.startswith("to "):
+            ctx.send(note.text.split()[1], Note(note.text.split()[2]))
+
+    async with TestKit(tree(script), nodes=2, settings=SETTINGS) as kit:
+        await kit.advance(seconds=1)
+        second, first = kit.nodes  # who came second has the lower shards, and shards are read in their order
+        sender = min((a for a, _ in zip(addresses(kit, first), range(20), strict=False)), key=shard_of)
+        theirs = sorted((a for a, _ in zip(addresses(kit, second), range(20), strict=False)), key=shard_of)
+        between, receiver = [a for a in theirs[:-1] if shard_of(a) > shard_of(sender)], theirs[-1]
+        assert len(between) > 5
+        await kit.send(receiver, Note("there"))
+        await kit.advance(seconds=2)
+        number = kit.session(second).number
+        kit.store.wakes = lambda woken, _wake: () if woken == number else (0.0,)
+        await kit.send(sender, Note(f"to {receiver} 1"))
+        assert await notes(kit, receiver) == ["there"], "its node was not woken and has not polled yet"
+        kit.store.wakes = lambda _woken, _wake: ()
+        for address in between:
+            await kit.client.send(address, Note("read before what the receiver waits for"))
+        await kit.client.send(sender, Note(f"to {receiver} 2"))
+        await kit.crash(first)
+        await kit.advance(seconds=5)
         assert await notes(kit, receiver) == ["there", "1", "2"]
 
 

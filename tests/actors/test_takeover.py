@@ -55,6 +55,17 @@ async def test_g7_a_killed_node_is_taken_over_at_once_by_its_lock() -> None:
         assert shards(kit, second) == 256
 
 
+async def test_g7_the_node_with_the_highest_number_is_watched_by_the_one_with_the_lowest() -> None:
+    """The watchers stand in a ring: also the last one's death is noticed by its lock, not only after a lease."""
+    async with TestKit(tree(), nodes=2, settings=SETTINGS) as kit:
+        first, second = await two_nodes(kit)
+        number, before = kit.session(second).number, kit.port.elapsed
+        assert number > kit.session(first).number
+        await kit.crash(second)
+        assert kit.port.elapsed == before
+        assert taken_over(first) == [(number, "lock")]
+
+
 async def test_g7_a_frozen_node_is_taken_over_by_its_lease_and_not_before() -> None:
     async with TestKit(tree(), nodes=2, settings=SETTINGS) as kit:
         first, second = await two_nodes(kit)

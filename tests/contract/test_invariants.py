@@ -1,4 +1,4 @@
-"""The invariants I1 to I13 on both stores: quiet on a life as it should be, and each one able to speak.
+"""The invariants I1 to I14 on both stores: quiet on a life as it should be, and each one able to speak.
 
 The stores check what a commit needs, not what it means; so a unit that no engine would write breaks most of them.
 """
@@ -9,7 +9,7 @@ import pytest
 
 from callboard.mailbox.address import CLIENT_PREFIX
 from callboard.mailbox.lane import Lane
-from callboard.persistence.rows import ActorRow, TurnRow
+from callboard.persistence.rows import ActorRow, EventRow, TurnRow
 from callboard.persistence.store import Session, Store
 from callboard.persistence.unit import Fire, Move, Unit
 from tests.contract.build import (
@@ -228,6 +228,21 @@ async def _events_missing(_w: World, _s: Store, node: Session) -> None:
     await write(node, Unit(SHARD, actor(events=2), events=[event(1)]))
 
 
+def _lived(seq: int, what: str, incarnation: int) -> EventRow:
+    body = f'{{"child":"agent","incarnation":{incarnation},"reason":""}}'
+    return event(seq, type=f"sys.supervision.{what}", body=body)
+
+
+async def _started_while_it_was_up(_w: World, _s: Store, node: Session) -> None:
+    events = [_lived(1, "child_started", 1), _lived(2, "child_started", 2)]
+    await write(node, Unit(SHARD, actor(events=2), events=events))
+
+
+async def _started_as_it_was_before(_w: World, _s: Store, node: Session) -> None:
+    events = [_lived(1, "child_started", 1), _lived(2, "child_terminated", 1), _lived(3, "child_started", 1)]
+    await write(node, Unit(SHARD, actor(events=3), events=events))
+
+
 BREAKS: list[tuple[str, Break]] = [
     ("I1", _handled_and_waiting),
     ("I1", _ended_twice),
@@ -253,6 +268,8 @@ BREAKS: list[tuple[str, Break]] = [
     ("I11", _ticker_of_another_generation),
     ("I13", _mute),
     ("I13", _unserved),
+    ("I14", _started_while_it_was_up),
+    ("I14", _started_as_it_was_before),
     ("S9", _events_missing),
 ]
 
@@ -289,6 +306,21 @@ async def test_i4_what_a_node_wrote_before_it_was_taken_over_was_its_own(world: 
         [gone] = [member for member in await node.members() if member.number == other.number]
         assert await node.take_over(gone, by="lock") == {SHARD}
         assert await world.violations() == []
+
+
+async def test_i14_a_child_is_started_again_after_it_was_down(world: World, node: Session) -> None:
+    lives = [("child_started", 1), ("child_terminated", 1), ("child_started", 2), ("ended", 0), ("child_started", 3)]
+    events = [_lived(seq, what, incarnation) for seq, (what, incarnation) in enumerate(lives, 1)]
+    events[3].body = '{"incarnation":1,"how":"stopped","reason":""}'
+    await write(node, Unit(SHARD, actor(events=5), events=events))
+    assert await world.violations() == []
+
+
+async def test_i14_a_child_that_is_up_and_told_of_again_was_not_started_twice(world: World, node: Session) -> None:
+    await write(
+        node, Unit(SHARD, actor(events=2), events=[_lived(1, "child_started", 1), _lived(2, "child_started", 1)])
+    )
+    assert await world.violations() == []
 
 
 async def test_i2_who_failed_or_was_parked_has_a_version_without_a_turn(world: World, node: Session) -> None:

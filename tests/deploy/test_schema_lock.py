@@ -163,6 +163,14 @@ def test_what_a_type_was_told_about_fields_counts(before: Shape, now: Shape, wha
     assert what in change.what
 
 
+def test_what_an_older_version_has_the_default_of_may_be_left_out() -> None:
+    change = only(of(message(flags=["omits"])), of(message()))
+    assert not change.breaks
+    assert "leaves out" in change.what
+    assert all(change.breaks for change in said(of(message({"a?": "int"}, flags=["omits"])), of(message({"a": "int"}))))
+    assert only(of(message()), of(message(flags=["omits"]))).breaks
+
+
 def test_a_state_has_its_own_way_out() -> None:
     change = only(Lock(states={"ticket": message({"n": "float"})}), Lock(states={"ticket": message({"n": "int"})}))
     assert change.name == "kind:ticket.n"

@@ -48,6 +48,7 @@ def test_no_command_that_decides_has_an_option_that_says_yes() -> None:
     assert {name for name, page in pages().items() if "--yes" in page["options"]} == {
         "demo",  # decides as the approver of a database that it made itself
         "dead discard", "dead requeue", "mailbox discard", "mailbox quarantine",  # messages, none of them held
+        "prune",  # what has ended: nothing that waits for anybody
     }  # fmt: skip
 
 

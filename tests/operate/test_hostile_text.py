@@ -37,6 +37,7 @@ ELSEWHERE = {
     "http": "tests/http",
     "init-db": "the schema",
     "node": "a daemon's own",
+    "prune": "counts by kind, and a file of the caller's own naming",
     "tui": "tests/tui",
 }
 """Commands that show nothing of anybody's, or are tested elsewhere."""

@@ -32,8 +32,16 @@ async def as_member(heir: PostgresSession, node: PostgresSession) -> Member:
     return next(member for member in await heir.members() if member.number == node.number)
 
 
+FENCED = {
+    "fence": "SELECT callboard.fence(%s, %s)",
+    "batch": "SELECT callboard.commit_batch(%s, %s, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL)",
+}
+"""What begins a transaction behind the fence; a batch of turns has it written out, as a call of it costs."""
+
+
+@pytest.mark.parametrize("begin", FENCED)
 async def test_s2_a_take_over_waits_for_the_commit_in_flight_and_reads_what_it_wrote(
-    made: str, store: PostgresStore, port: RealPort, owner: PostgresSession, look: Look
+    begin: str, *, made: str, store: PostgresStore, port: RealPort, owner: PostgresSession, look: Look
 ) -> None:
     late = next_id()
     async with store.join(NodeInfo(boot="heir"), port) as heir:
@@ -45,7 +53,7 @@ async def test_s2_a_take_over_waits_for_the_commit_in_flight_and_reads_what_it_w
 
         # A commit in flight that outlives its node's process: begun, fenced, not yet over.
         async with await psycopg.AsyncConnection.connect(made) as flight, anyio.create_task_group() as group:
-            await flight.execute("SELECT callboard.fence(%s, %s)", (owner.number, owner.epoch))
+            await flight.execute(FENCED[begin].encode(), (owner.number, owner.epoch))
             await flight.execute(
                 "INSERT INTO callboard.message SELECT %s, %s, %s, '', 2, 'note', 1, '{}', 0, 0, 0, now(), '', '', 0, "
                 "0, false, 0, false, now()",

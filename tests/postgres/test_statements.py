@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import callboard.persistence.postgres
-from callboard.persistence.postgres.sql import queries, statement
+from callboard.persistence.postgres.sql import keeps_plan, queries, statement
 
 _PACKAGE = Path(callboard.persistence.postgres.__file__).parent
 
@@ -39,3 +39,9 @@ def test_parameters_are_numbered_in_order_and_once() -> None:
 def test_no_value_is_ever_put_into_the_text_of_a_statement() -> None:
     for name in queries():
         assert b"%(" not in statement(name).text
+
+
+def test_what_runs_for_each_message_keeps_its_plan_and_what_has_filters_does_not() -> None:
+    hot = ("commit_batch", "ready", "load", "due", "members", "wake_owners", "accept_messages", "receive")
+    assert [name for name in hot if not keeps_plan(name)] == []
+    assert [name for name in ("actors", "turns", "decisions") if keeps_plan(name)] == []

@@ -446,6 +446,21 @@ async def test_rule_7_handlers_stand_in_the_file_from_their_beginning_to_their_e
         assert running() == []
 
 
+async def test_rule_7_a_turn_that_does_not_wait_stands_in_the_file_too() -> None:
+    seen: list[list[tuple[int, str]]] = []
+
+    def script(_probe: Probe, _note: Note, _ctx: Context) -> None:
+        seen.append(running())
+
+    async with TestKit(tree(script)) as kit:
+        running = watch(kit)
+        envelope = await kit.client.envelope(ONE, Note("x"))
+        await kit.store.send([envelope])
+        await kit.settle()
+        assert seen == [[(envelope.id, ONE)]]
+        assert running() == []
+
+
 async def test_rule_7_a_call_stands_in_the_file_and_so_does_a_turn_that_takes_its_answer_at_once() -> None:
     seen: list[list[tuple[int, str]]] = []
 

@@ -21,7 +21,7 @@ from callboard.service.operations.runs import Operations
 READS = {
     "actor", "actors", "alarms", "asking", "audit", "calls", "caused", "census", "changes", "client_id",
     "dead_letter", "dead_letters", "decision", "decisions", "decisions_of", "feed", "glances", "handled", "journal",
-    "mailboxes", "message", "newest", "now", "overhear", "owner", "peek", "pressing", "receive", "search",
+    "mailboxes", "message", "newest", "now", "old", "overhear", "owner", "peek", "pressing", "receive", "search",
     "tallies", "timers", "tokens", "trail", "trends", "turns", "waiting", "window",
 }  # fmt: skip
 """Of a store. Whatever else it has, or will have, writes until somebody says here that it does not."""

@@ -14,6 +14,7 @@ from callboard.persistence.postgres.roles import READER
 from callboard.persistence.store import Store
 from callboard.service.operations.decisions import Answer, Decisions
 from callboard.service.operations.principal import ALL_SCOPES, SCOPES, Principal, Scope
+from callboard.service.operations.pruning import Pruning
 from callboard.service.operations.runs import Operations
 from callboard.service.operations.tokens import Tokens
 from tests.documented.stage import stage
@@ -39,6 +40,7 @@ SAMPLES: dict[str, Any] = {
     "key": "dec_0",
     "name": "dashboard",
     "number": 1,
+    "older_than_seconds": 0.0,
     "place": "/crm",
     "numbers": [1],
     "reason": "not now",
@@ -71,7 +73,7 @@ async def samples(store: Store) -> dict[str, Any]:
 
 
 def scope_of(operation: Operation) -> Scope:
-    return "approve" if operation.owner is Decisions else "admin" if operation.owner is Tokens else "operate"
+    return "approve" if operation.owner is Decisions else "admin" if operation.owner in (Pruning, Tokens) else "operate"
 
 
 def someone(*scopes: Scope) -> Principal:
@@ -107,7 +109,7 @@ async def test_these_are_the_changes_that_there_are(store: Store) -> None:
         "Inspection.resume", "Inspection.pause", "Inspection.cancel", "Inspection.kill",
         "Subtree.pause", "Subtree.resume",
         "DeadLetters.requeue", "DeadLetters.discard", "GivingUp.discard", "GivingUp.quarantine",
-        "Tokens.create", "Tokens.revoke",
+        "Tokens.create", "Tokens.revoke", "Pruning.prune",
     }  # fmt: skip
 
 

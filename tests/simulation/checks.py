@@ -385,7 +385,7 @@ def _runs(run: "Simulation") -> list[str]:
     for address, row in found.items():
         events = [decode_tagged(event.type, event.body) for event in tables.events.get(address, [])]
         kept, folded = msgspec.msgpack.decode(row.state, type=RunSnapshot).run, fold(events)
-        if msgspec.to_builtins(kept) != msgspec.to_builtins(folded) or len(events) != row.events:
+        if kept != folded or len(events) != row.events:
             wrong.append(f"G9: the state of {address} is not the fold of its journal")
         if kept.status != "completed":
             wrong.append(f"G8: run {address} is {kept.status}: {kept.failure_detail}")

@@ -90,7 +90,7 @@ END $$;
 -- Counts no further than the limit. Soft: two callers at once may overshoot by what they bring.
 CREATE FUNCTION callboard.check_room(
     _shard bigint[], _recipient text[], _lane bigint[], _new boolean[], _limit integer
-) RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+) RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     _full record;
 BEGIN

@@ -176,6 +176,30 @@ ORDER BY 1
 SELECT a.address, format('is %s without a reason', a.status)
 FROM callboard.actor a WHERE a.status NOT IN ('active', 'completed') AND a.reason = '' ORDER BY 1
 
+-- name: unordered_starts
+-- By a supervisor's journal, no child was started while it was up, and each start had a higher incarnation than the one
+-- before. Where the supervisor itself ended, its children were down with it. The same incarnation told again while it is
+-- up is no second start: so where a program came back that knows a child which the one before did not have.
+WITH told AS (
+    SELECT shard, address, seq, type, body::json ->> 'child' AS child,
+        (body::json ->> 'incarnation')::bigint AS incarnation,
+        count(*) FILTER (WHERE type = 'sys.supervision.ended') OVER (PARTITION BY shard, address ORDER BY seq) AS life
+    FROM callboard.journal
+    WHERE type IN ('sys.supervision.child_started', 'sys.supervision.start_error', 'sys.supervision.child_terminated',
+                   'sys.supervision.child_ended', 'sys.supervision.child_stopped', 'sys.supervision.shutdown_error',
+                   'sys.supervision.instance_abandoned', 'sys.supervision.ended')
+), in_order AS (
+    SELECT address, child, type, incarnation,
+        lag(type) OVER (PARTITION BY shard, address, child, life ORDER BY seq) AS previous,
+        max(incarnation) FILTER (WHERE type = 'sys.supervision.child_started') OVER (
+            PARTITION BY shard, address, child ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS highest
+    FROM told WHERE child IS NOT NULL
+)
+SELECT address, format('%s was started as incarnation %s, and was up as %s', child, incarnation, highest)
+FROM in_order
+WHERE type = 'sys.supervision.child_started'
+    AND CASE WHEN previous = type THEN incarnation <> highest ELSE incarnation <= highest END ORDER BY 1
+
 -- name: journal_gaps
 -- An actor's events are numbered from 1 without gaps, as many as it counted.
 SELECT a.address, format('%s events counted, %s in the journal, the last numbered %s', a.events, j.found, j.last)

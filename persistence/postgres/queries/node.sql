@@ -1,46 +1,56 @@
--- What a node's session asks. Messages come in the order of the fields of Envelope, timers and actors likewise.
+-- What a node's session asks. Messages come in the order of the fields of Envelope, timers and actors likewise. All of
+-- them keep their plans: to make those anew cost a node three times as much as to run them.
 
 -- name: join_node
+-- plan: kept
 SELECT number, epoch FROM callboard.join_node(%(boot)s, %(label)s, %(lease_seconds)s, %(guest)s, %(capabilities)s)
 
 -- name: name_session
+-- plan: kept
 SELECT set_config('application_name', %(name)s, false)
 
--- name: keep_plans
-SELECT set_config('plan_cache_mode', 'force_generic_plan', false)
-
 -- name: hold_lock
+-- plan: kept
 SELECT pg_advisory_lock_shared(callboard.lock_class(), %(number)s)
 
 -- name: try_hold_lock
+-- plan: kept
 -- False while somebody waits for the lock exclusively: the heart tries again with its next beat.
 SELECT pg_try_advisory_lock_shared(callboard.lock_class(), %(number)s)
 
 -- name: lock_held
+-- plan: kept
 SELECT callboard.lock_held(%(number)s)
 
 -- name: await_lock
+-- plan: kept
 SELECT callboard.await_lock(%(number)s, %(milliseconds)s)
 
 -- name: beat
+-- plan: kept
 UPDATE callboard.heartbeat SET beat_at = callboard.clock() WHERE node = %(node)s AND epoch = %(epoch)s
 
 -- name: is_current
+-- plan: kept
 SELECT 1 FROM callboard.node
 WHERE number = %(node)s AND epoch = %(epoch)s AND status IN ('up', 'draining')
 
 -- name: owned
+-- plan: kept
 SELECT s.id FROM callboard.shard s
 JOIN callboard.node n ON n.number = s.node
 WHERE n.number = %(node)s AND n.epoch = %(epoch)s
 
 -- name: claim
+-- plan: kept
 SELECT callboard.claim_shards(%(node)s, %(epoch)s, %(shards)s)
 
 -- name: give
+-- plan: kept
 SELECT callboard.give_shards(%(node)s, %(epoch)s, %(shards)s, %(to)s)
 
 -- name: members
+-- plan: kept
 SELECT
     n.number, n.epoch, n.boot, n.status,
     greatest(callboard.seconds(callboard.clock()) - callboard.seconds(coalesce(h.beat_at, n.ended_at)), 0.0),
@@ -52,18 +62,23 @@ WHERE n.status IN ('up', 'draining') OR EXISTS (SELECT 1 FROM callboard.shard s 
 ORDER BY n.number
 
 -- name: take_over
+-- plan: kept
 SELECT callboard.take_over(%(me)s, %(my_epoch)s, %(number)s, %(epoch)s, %(by)s)
 
 -- name: drain_node
+-- plan: kept
 SELECT callboard.drain_node(%(node)s, %(epoch)s)
 
 -- name: leave_node
+-- plan: kept
 SELECT callboard.leave_node(%(node)s, %(epoch)s)
 
 -- name: wake_owners
+-- plan: kept
 SELECT callboard.wake_owners(%(shards)s, %(recipients)s, %(but)s)
 
 -- name: ready
+-- plan: kept
 -- For each shard, jump from recipient to recipient over the index and take the head of each mailbox: the cost is that
 -- of what is returned, however much waits. LIMIT ends the jumping, so nothing here may sort.
 SELECT
@@ -105,6 +120,7 @@ CROSS JOIN LATERAL (
 LIMIT %(limit)s
 
 -- name: mailbox
+-- plan: kept
 SELECT
     m.id, m.shard, m.recipient, m.sender, m.lane, m.type, m.version, m.body, m.sender_seq, m.deliveries, m.failures,
     greatest(callboard.seconds(m.due_at) - callboard.seconds(callboard.clock()), 0.0), m.last_error, m.reply_to,
@@ -116,6 +132,7 @@ WHERE m.shard = %(shard)s AND m.recipient = %(address)s AND NOT m.held
 ORDER BY m.shard, m.recipient, m.lane, m.id LIMIT %(limit)s
 
 -- name: backlog
+-- plan: kept
 SELECT least(count(*), %(limit)s) FROM (
     (SELECT 1 FROM callboard.message m
      WHERE m.shard = %(shard)s AND m.recipient = %(address)s AND NOT m.held LIMIT %(limit)s)
@@ -125,13 +142,16 @@ SELECT least(count(*), %(limit)s) FROM (
 ) counted
 
 -- name: publish_full
+-- plan: kept
 SELECT callboard.publish_full(
     %(node)s, %(epoch)s, %(full_shards)s, %(full)s, %(room_shards)s, %(room)s)
 
 -- name: full
+-- plan: kept
 SELECT f.address FROM callboard.full_mailbox f
 
 -- name: load
+-- plan: kept
 SELECT
     a.shard, a.address, a.kind, a.version, a.incarnation, a.status, a.reason, a.state, a.state_version, a.last_id,
     a.sent, a.events, a.summary, a.bonds
@@ -139,6 +159,7 @@ FROM unnest(%(shards)s::bigint[], %(addresses)s::text[]) AS wanted(shard, addres
 JOIN callboard.actor a ON a.shard = wanted.shard AND a.address = wanted.address
 
 -- name: due
+-- plan: kept
 -- The soonest of each shard, then the soonest of these. Where a shard had more than `per_shard`, only what is no later
 -- than its last one is certain to be in order: the rest is left to another call. The last column tells that.
 WITH heads AS (

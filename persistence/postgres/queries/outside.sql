@@ -1,19 +1,23 @@
 -- What everybody may ask, node or not. Columns come in the order of the fields of the row classes.
 
 -- name: now
+-- plan: kept
 SELECT callboard.seconds(callboard.clock())
 
 -- name: lease_number
+-- plan: kept
 SELECT callboard.lease_number(%(holder)s, %(seconds)s)
 
 -- name: accept_messages
+-- plan: kept
 SELECT callboard.accept_messages(%(messages)s, %(client_ids)s, %(digests)s, %(mailbox_limit)s, %(audits)s::jsonb)
 
 -- name: receive
+-- plan: kept
 -- What was taken leaves its row, like all that was handled: without it an answer that was taken and one that was lost
 -- would look the same.
 WITH taken AS (
-    DELETE FROM callboard.message WHERE shard = %(shard)s AND recipient = %(address)s AND NOT held RETURNING *
+    DELETE FROM callboard.message WHERE shard = %(shard)s AND recipient = ANY (%(addresses)s) AND NOT held RETURNING *
 ), noted AS (
     INSERT INTO callboard.turn (
         shard, id, recipient, sender, type, lane, sender_seq, version, outcome, causation, deliveries, node, epoch, at
@@ -31,12 +35,8 @@ SELECT
         ELSE greatest(callboard.seconds(callboard.clock()) - callboard.seconds(m.failing_since), 0.0) END
 FROM taken m ORDER BY m.lane, m.id
 
--- name: actor
-SELECT shard, address, kind, version, incarnation, status, reason, state, state_version, last_id, sent, events, summary,
-    bonds
-FROM callboard.actor WHERE shard = %(shard)s AND address = %(address)s
-
 -- name: journal
+-- plan: kept
 SELECT shard, address, seq, type, body, callboard.seconds(at), node
 FROM callboard.journal
 WHERE shard = %(shard)s AND address = %(address)s AND seq > %(after)s
