@@ -14,7 +14,7 @@ from ...mailbox.errors import StoreUnavailable
 from ...mailbox.message import Message, decode_tagged
 from ..actor import Worker, on
 from ..context import WorkerContext
-from ..directives import Transient
+from ..directives import Transient, is_out_of_memory
 from ..llm.client import ChatMessage, LLMClient, LLMResponse, ToolSpec, is_lost
 from ..llm.provider import adopt, patience_seconds
 from . import spans
@@ -98,7 +98,9 @@ class ModelWorker(Worker, kind="model"):
             if message.summary_of is not None:
                 return await self._summarise(message, transcript, llm, ctx)
             return await self._ask(message, transcript, llm, tools, ctx)
-        except Exception as error:  # noqa: BLE001 - a user's client; `read_failure` says what it means
+        except Exception as error:  # a user's client; `read_failure` says what it means
+            if is_out_of_memory(error):
+                raise  # of this process, not of the provider: the node gives way, and another one makes the call
             failure = read_failure(error, ctx.attempt, message.max_attempts)
             if is_lost(error):
                 failure.kind = "timeout"

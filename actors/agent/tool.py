@@ -113,7 +113,8 @@ class Tool:
     @cached_property
     def never_waits(self) -> bool:
         """Whether a call is over at once, so that it needs no limit of time (`foreign.never_waits`)."""
-        return never_waits(self.function)
+        # A kind of tool with a call of its own (over MCP, say) does not run its function at all.
+        return type(self).call is Tool.call and never_waits(self.function)
 
     @cached_property
     def _scalars(self) -> Scalars | None:

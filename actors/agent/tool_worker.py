@@ -19,7 +19,7 @@ from ...mailbox.errors import UsageError
 from ...mailbox.message import Message, decode_tagged
 from ..actor import Worker, on
 from ..context import WorkerContext
-from ..directives import Fatal, Park, Reject, Transient
+from ..directives import Fatal, Park, Reject, Transient, is_out_of_memory
 from . import spans
 from .arguments import Arguments, InvalidArguments
 from .digest import call_digest, decision_id
@@ -143,6 +143,8 @@ class ToolWorker(Worker, kind="tool"):
         except NeedsApproval as error:
             return await self._asks(message, error, ctx)
         except Exception as error:
+            if is_out_of_memory(error) and not _doubtful(tool):
+                raise  # of this process: the node gives way, and another one makes the call under the same key
             log.info("tool %s failed", tool.name, exc_info=error)
             ctx.span.fail("timeout" if late else type(error).__name__)
             # Cut off in the middle of its effect, or waiting in vain for an answer: that is the doubt of a crash.

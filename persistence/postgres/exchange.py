@@ -26,6 +26,9 @@ _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _PLANS = {False: b"SET plan_cache_mode = force_custom_plan", True: b"SET plan_cache_mode = force_generic_plan"}
 
 
+_BEYOND = 1 << 63
+
+
 class _Known:
     """What a session was told."""
 
@@ -40,7 +43,8 @@ _known: WeakKeyDictionary[Connection, _Known] = WeakKeyDictionary()
 
 
 class NotPlain(TypeError):
-    """A value of a type that only psycopg's cursors can send."""
+    """A value that only psycopg's cursors can send: of another type, or a number that does not fit 64 bits, which they
+    call numeric, so that it can be compared with one that does."""
 
 
 async def ask(
@@ -91,7 +95,7 @@ def _plain(values: Sequence[Any]) -> tuple[list[bytes | None] | None, list[Forma
     for value in values:
         kind = type(value)
         how = Format.TEXT
-        if kind is int or kind is float:
+        if (kind is int and -_BEYOND <= value < _BEYOND) or kind is float:
             data.append(repr(value).encode())
         elif kind is str:
             if "\0" in value:  # the wire's end of a text: the rest of it would be lost without a word

@@ -1,5 +1,6 @@
 """The quick ways of a step give exactly what the general ways give, or leave it to them."""
 
+import dataclasses
 from typing import Any, Literal
 
 import msgspec
@@ -215,6 +216,17 @@ def test_only_what_cannot_wait_goes_without_a_limit() -> None:
     assert never_waits(at_once)
     assert [never_waits(one) for one in (waits, blocks, Callable())] == [False, False, False]
     assert [is_async(one) for one in (at_once, waits, blocks, Callable())] == [True, True, False, True]
+
+
+def test_a_tool_with_a_call_of_its_own_has_its_limit() -> None:
+    class Elsewhere(Tool):
+        async def call(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            return {}
+
+    here = tool(at_once)
+    fields = {one.name: getattr(here, one.name) for one in dataclasses.fields(here)}
+    assert here.never_waits
+    assert not Elsewhere(**fields).never_waits
 
 
 # --- the state ---------------------------------------------------------------------------------------------------

@@ -28,7 +28,11 @@ def test_nodes_that_are_killed_frozen_cut_off_and_misled_leave_an_exact_ledger()
 
 
 def test_g3_without_the_fence_a_frozen_node_that_wakes_is_caught() -> None:
-    sizes = Sizes(seconds=12.0, nodes=3, seed=20, kill_every=0.0, per_second=4.0, fenced=False)
-    report = chaos.run(sizes, quiet=True)
-    assert not report.ok and report.injected.get("freeze node", 0) >= 1
+    # A node has to be frozen while it has something to commit: where none of a storm's was, the next one is drawn.
+    for seed in (20, 21, 22, 23):
+        sizes = Sizes(seconds=12.0, nodes=3, seed=seed, kill_every=0.0, per_second=4.0, fenced=False)
+        report = chaos.run(sizes, quiet=True)
+        assert report.injected.get("freeze node", 0) >= 1
+        if not report.ok:
+            break
     assert "stale_turns" in report.invariants["I4"], "\n".join(chaos_table.told(report))
